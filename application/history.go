@@ -1,0 +1,44 @@
+package application
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// MaxPage is the largest number of calls that [History.Calls] returns at once.
+const MaxPage = 1000
+
+// History reads the audit log. It is safe for concurrent use.
+type History struct {
+	log domain.AuditLog
+}
+
+// NewHistory reads from log.
+func NewHistory(log domain.AuditLog) *History { return &History{log: log} }
+
+// Calls returns one page of the log. To read on, ask again with Before (newest
+// first) or After (oldest first) set to the ID of the last call. A query that
+// makes no sense is an *[domain.InvalidError].
+func (h *History) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
+	if query.Limit < 1 || query.Limit > MaxPage {
+		return nil, &domain.InvalidError{Field: "limit", Reason: fmt.Sprintf("is %d, it must be 1 to %d", query.Limit, MaxPage)}
+	}
+	if query.Key != "" {
+		if err := domain.CheckKey(query.Key); err != nil {
+			return nil, err
+		}
+	}
+	if query.Policy != "" {
+		if err := domain.CheckPolicyName(query.Policy); err != nil {
+			return nil, err
+		}
+	}
+	switch query.Outcome {
+	case "", domain.OutcomeAllowed, domain.OutcomeRefused:
+	default:
+		return nil, &domain.InvalidError{Field: "outcome", Reason: fmt.Sprintf("is %q, it must be allowed or refused", query.Outcome)}
+	}
+	return h.log.Calls(ctx, query)
+}

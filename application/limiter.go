@@ -1,0 +1,175 @@
+package application
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// Limiter decides hits. It is safe for concurrent use; any number of limiters,
+// in this process and in others, may share a store and stay exact together.
+type Limiter struct {
+	policies  *Policies
+	counter   domain.Counter
+	sweeper   domain.Sweeper
+	committer *committer
+	refusals  *refusals
+	now       func() time.Time
+}
+
+// Stores are the ports that a limiter stands on, often one adapter for all.
+type Stores struct {
+	Units   domain.UnitOfWork
+	Counter domain.Counter // only to look; what changes goes through Units
+	Sweeper domain.Sweeper // nil if the store forgets by itself
+}
+
+// Options tune a limiter. The zero value is good.
+type Options struct {
+	// Now is the clock, read once per hit. Default time.Now.
+	Now func() time.Time
+	// Timeout is how long a hit may wait for its decision. Default 5s.
+	Timeout time.Duration
+	// Queue is how many hits may wait; further ones are [domain.ErrOverloaded]. Default 8192.
+	Queue int
+	// Batch is how many hits one commit holds at most. Default 128.
+	Batch int
+	// FullWindows is how many used-up windows are remembered in memory, so that
+	// refusals are answered without the store. Default 32768.
+	FullWindows int
+	// Report receives errors that no caller is there to receive: refusals that
+	// were answered and could not be counted yet. Default: none is told.
+	Report func(error)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Second
+	}
+	if o.Queue <= 0 {
+		o.Queue = 8192
+	}
+	if o.Batch <= 0 {
+		o.Batch = 128
+	}
+	if o.FullWindows <= 0 {
+		o.FullWindows = 32768
+	}
+	if o.Report == nil {
+		o.Report = func(error) {}
+	}
+	return o
+}
+
+// NewLimiter starts a limiter. The returned function stops it: hits that wait are
+// decided, refusals that were answered are counted, later hits are
+// [domain.ErrUnavailable]. Stop whatever calls the limiter first, close the
+// store after.
+func NewLimiter(policies *Policies, stores Stores, options Options) (*Limiter, func()) {
+	options = options.withDefaults()
+	refusals := newRefusals(options.FullWindows)
+	l := &Limiter{
+		policies:  policies,
+		counter:   stores.Counter,
+		sweeper:   stores.Sweeper,
+		committer: newCommitter(stores.Units, refusals, options),
+		refusals:  refusals,
+		now:       options.Now,
+	}
+	return l, l.committer.close
+}
+
+// Hit decides a hit. Both outcomes are a decision; [domain.Decision.Err] turns a
+// refusal into an error. A non-nil error means that there is no decision:
+//
+//   - *[domain.InvalidError], *[domain.NotFoundError]: the hit makes no sense; nothing was counted
+//   - [domain.ErrOverloaded]: too many hits wait; not counted
+//   - [domain.ErrUnavailable]: no answer from the store in time; maybe counted
+//   - the context's error, if it ended first; maybe counted
+//
+// A cost above a policy's limit can never pass and is an *InvalidError, but a
+// limit of 0 refuses every hit.
+func (l *Limiter) Hit(ctx context.Context, hit domain.Hit) (domain.Decision, error) {
+	at := l.now()
+	slots, err := l.slots(hit, at)
+	if err != nil {
+		return domain.Decision{}, err
+	}
+	if hit.Cost == 0 {
+		return l.look(ctx, hit, slots, at)
+	}
+	if tallies, certain := l.refusals.answer(slots, hit, at); certain {
+		return decision(hit, slots, domain.Taken{Tallies: tallies}, at), nil
+	}
+	taken, err := l.committer.take(ctx, hit, slots, at)
+	if err != nil {
+		return domain.Decision{}, err
+	}
+	return decision(hit, slots, taken, at), nil
+}
+
+// look answers a hit that costs nothing. It sees every hit that was answered before.
+func (l *Limiter) look(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Decision, error) {
+	if err := l.committer.sync(ctx); err != nil {
+		return domain.Decision{}, err
+	}
+	tallies, err := l.counter.Look(ctx, slots)
+	if err != nil {
+		return domain.Decision{}, fmt.Errorf("look at %d counters: %w: %w", len(slots), domain.ErrUnavailable, err)
+	}
+	return decision(hit, slots, domain.Taken{Allowed: true, Tallies: tallies}, at), nil
+}
+
+// Reset forgets the windows of key under each of the policies and writes that to
+// the log. hit names key and policies; its cost takes no part. Resetting what was
+// never hit is no error. Limiters of other processes may go on refusing from
+// memory for up to a second.
+func (l *Limiter) Reset(ctx context.Context, hit domain.Hit) error {
+	at := l.now()
+	hit.Cost = 0
+	slots, err := l.slots(hit, at)
+	if err != nil {
+		return err
+	}
+	return l.committer.reset(ctx, hit, slots, at)
+}
+
+// slots says where the hit is to be counted, one slot per policy in their order.
+func (l *Limiter) slots(hit domain.Hit, at time.Time) ([]domain.Slot, error) {
+	if err := hit.Check(); err != nil {
+		return nil, err
+	}
+	slots := make([]domain.Slot, len(hit.Policies))
+	for i, name := range hit.Policies {
+		policy, err := l.policies.Get(name)
+		if err != nil {
+			return nil, err
+		}
+		if hit.Cost > policy.Limit && policy.Limit > 0 {
+			return nil, &domain.InvalidError{Field: "cost", Reason: fmt.Sprintf("of %d can never pass, policy %s allows %d per window", hit.Cost, name, policy.Limit)}
+		}
+		window := policy.Schedule.At(at)
+		slots[i] = domain.Slot{
+			Policy: name, Key: hit.Key, Window: window, Limit: policy.Limit, Expires: policy.Schedule.Expiry(window),
+		}
+	}
+	return slots, nil
+}
+
+func decision(hit domain.Hit, slots []domain.Slot, taken domain.Taken, at time.Time) domain.Decision {
+	d := domain.Decision{
+		Key: hit.Key, Cost: hit.Cost, At: at, Allowed: taken.Allowed,
+		Policies: make([]domain.PolicyDecision, len(slots)),
+	}
+	for i, slot := range slots {
+		d.Policies[i] = domain.PolicyDecision{
+			Policy: slot.Policy, Limit: slot.Limit, Window: slot.Window, Tally: taken.Tallies[i],
+		}
+	}
+	return d
+}

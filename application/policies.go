@@ -1,0 +1,33 @@
+package application
+
+import (
+	"fmt"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// Policies are the policies in force. They do not change; the zero value has none.
+type Policies struct {
+	byName map[string]domain.Policy
+}
+
+// NewPolicies puts policies in force. Two of one name are an *[domain.InvalidError].
+func NewPolicies(policies ...domain.Policy) (*Policies, error) {
+	byName := make(map[string]domain.Policy, len(policies))
+	for _, p := range policies {
+		if _, twice := byName[p.Name]; twice {
+			return nil, &domain.InvalidError{Field: "policy", Reason: fmt.Sprintf("%s is defined twice", p.Name)}
+		}
+		byName[p.Name] = p
+	}
+	return &Policies{byName: byName}, nil
+}
+
+// Get is the policy of that name, or a *[domain.NotFoundError].
+func (p *Policies) Get(name string) (domain.Policy, error) {
+	policy, ok := p.byName[name]
+	if !ok {
+		return domain.Policy{}, &domain.NotFoundError{Kind: "policy", Name: name}
+	}
+	return policy, nil
+}

@@ -1,0 +1,58 @@
+// Command bench measures the server against two baselines in one run: a bare
+// Fiber handler that answers the same bytes, and the pattern that the product grew
+// from, one transaction for each request. It starts every server as a process of
+// its own on a free loopback port and loads it in a closed loop, with wrk where
+// that is installed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	var (
+		o      options
+		server = flag.String("server", "", "the ratelimitlog binary to measure")
+		role   = flag.String("role", "", "internal: be one of the baseline servers, bare or howto")
+		keys   = flag.Int("distinct", 0, "instead, send this many distinct keys and watch the server's memory")
+	)
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each scenario is measured; the median counts")
+	flag.DurationVar(&o.duration, "duration", 8*time.Second, "how long each measurement takes")
+	flag.IntVar(&o.connections, "connections", 256, "how many connections ask at a time")
+	flag.IntVar(&o.keys, "keys", 1000, "how many keys are asked for in turn")
+	flag.StringVar(&o.only, "only", "", "measure only the scenario whose name begins with this, and the bare one")
+	flag.Parse()
+	switch *role {
+	case "bare":
+		return serveBare(ctx)
+	case "howto":
+		return serveHowTo(ctx)
+	}
+	if *server == "" {
+		return fmt.Errorf("-server is missing: build ./cmd/ratelimitlog and name the binary")
+	}
+	var err error
+	if o.server, err = filepath.Abs(*server); err != nil {
+		return err
+	}
+	if *keys > 0 {
+		return watchMemory(ctx, o, *keys)
+	}
+	return compare(ctx, o)
+}

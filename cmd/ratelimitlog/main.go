@@ -1,0 +1,90 @@
+// Command ratelimitlog is the rate limiter that remembers every decision: a
+// server, and the commands that look at its database and mend it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/nene2-ft/ratelimitlog"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// cli is the command line. Each flag can be given as RATELIMITLOG_<FLAG> too.
+type cli struct {
+	DSN          string        `default:"sqlite:ratelimitlog.db" help:"Where counters and log are kept: sqlite:FILE or sqlite::memory:."`
+	Synchronous  string        `default:"normal" enum:"normal,full" help:"What a power cut may take: normal, the last commits; full, nothing, and slower."`
+	Limit        string        `default:"60" help:"Units per window of the policy \"default\", or unlimited."`
+	Window       string        `default:"1m" help:"Window of the policy \"default\", like 10s, 1h30m or 1d."`
+	StoreTimeout time.Duration `default:"5s" help:"How long a hit may wait for its decision."`
+	LogLevel     string        `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
+	LogFormat    string        `default:"console" enum:"console,json" help:"console for people, json for programs."`
+	JSON         bool          `name:"json" help:"Print JSON instead of text."`
+
+	Serve   serveCmd   `cmd:"" help:"Run the HTTP server."`
+	Migrate migrateCmd `cmd:"" help:"Create the database, or bring its schema up to date."`
+	Prune   pruneCmd   `cmd:"" help:"Remove windows that can no longer matter."`
+	Hit     hitCmd     `cmd:"" help:"Decide one hit. Exit status 0: allowed, 3: refused."`
+	Status  statusCmd  `cmd:"" help:"Show the counter of a key, without counting."`
+	Reset   resetCmd   `cmd:"" help:"Forget what a key has used."`
+	Calls   callsCmd   `cmd:"" help:"Show the audit log, newest first."`
+	Version versionCmd `cmd:"" help:"Show the version."`
+}
+
+// console is what a command runs with.
+type console struct {
+	ctx      context.Context
+	out, err io.Writer
+	json     bool
+	config   ratelimitlog.Config
+}
+
+// run is the whole program but for the process around it.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var flags cli
+	status := -1
+	parser, err := kong.New(&flags,
+		kong.Name("ratelimitlog"),
+		kong.Description("A rate limiter that remembers every decision."),
+		kong.DefaultEnvars("RATELIMITLOG"),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { status = code }),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "ratelimitlog:", err)
+		return exitError
+	}
+	command, err := parser.Parse(args)
+	if status >= 0 { // --help was printed
+		return status
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "ratelimitlog:", err)
+		fmt.Fprintln(stderr, "Run ratelimitlog --help to see what there is.")
+		return exitUsage
+	}
+	err = command.Run(&console{
+		ctx: ctx, out: stdout, err: stderr, json: flags.JSON,
+		config: ratelimitlog.Config{
+			DSN: flags.DSN, Synchronous: flags.Synchronous, Limit: flags.Limit, Window: flags.Window,
+			StoreTimeout: flags.StoreTimeout, LogLevel: flags.LogLevel, LogFormat: flags.LogFormat, LogTo: stderr,
+		},
+	})
+	if err != nil && !errors.As(err, new(refusal)) {
+		fmt.Fprintln(stderr, "ratelimitlog:", err)
+	}
+	return exitStatus(err)
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog"
+)
+
+type serveCmd struct {
+	Addr       string        `default:"127.0.0.1:8080" help:"Where to listen, host:port; port 0 takes a free one."`
+	PruneEvery time.Duration `default:"1m" help:"Time between prunes; negative never prunes."`
+	Queue      int           `default:"8192" help:"How many hits may wait; further ones are answered 503."`
+}
+
+func (c *serveCmd) Run(console *console) error {
+	console.config.PruneEvery, console.config.Queue = c.PruneEvery, c.Queue
+	server, cleanup, err := ratelimitlog.NewServer(console.ctx, console.config)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(console.out, "ratelimitlog listens on http://%s\n", listener.Addr())
+	return server.Run(console.ctx, listener)
+}

@@ -1,0 +1,42 @@
+package domain
+
+import "fmt"
+
+// Hit is one request to be decided.
+type Hit struct {
+	// Key is who is limited, see [CheckKey].
+	Key string
+	// Policies names the policies that must all allow the hit, each once.
+	Policies []string
+	// Cost is how many units the hit takes from each policy, 0 to [MaxUnits]. A
+	// hit that costs nothing only looks: it counts nothing and leaves no call.
+	Cost int64
+
+	// Method, Path and RequestID describe the request in the audit log. They take
+	// no part in the decision and may be empty.
+	Method    string
+	Path      string
+	RequestID string
+}
+
+// Check reports with an *InvalidError what is wrong with the hit as such; whether
+// its policies exist, and whether they could ever allow the cost, is not its to say.
+func (h Hit) Check() error {
+	if err := CheckKey(h.Key); err != nil {
+		return err
+	}
+	if h.Cost < 0 || h.Cost > MaxUnits {
+		return &InvalidError{"cost", fmt.Sprintf("is %d, it must be 0 to %d", h.Cost, MaxUnits)}
+	}
+	if len(h.Policies) == 0 {
+		return &InvalidError{"policies", "must name at least one policy"}
+	}
+	for i, name := range h.Policies {
+		for _, before := range h.Policies[:i] {
+			if name == before {
+				return &InvalidError{"policies", fmt.Sprintf("name %q twice", name)}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package gormstore
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// Append implements [domain.AuditLog] inside a unit of work.
+func (u *unit) Append(ctx context.Context, calls []domain.Call) error {
+	var texts timeTexts
+	err := u.store.writes.insertCalls.run(ctx, u.tx, len(calls), func(values []any, i int) []any {
+		return callValues(values, &calls[i], &texts)
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("log %d calls: %w", len(calls), err)
+	}
+	return nil
+}
+
+// Calls implements [domain.AuditLog] inside a unit of work.
+func (u *unit) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
+	return calls(u.gorm.WithContext(ctx), query)
+}
+
+// Append implements [domain.AuditLog] in a unit of work of its own.
+func (s *Store) Append(ctx context.Context, calls []domain.Call) error {
+	return s.Do(ctx, func(_ domain.Counter, log domain.AuditLog) error { return log.Append(ctx, calls) })
+}
+
+// Calls implements [domain.AuditLog] with the connections that read. Its read
+// transaction ends before it returns, so that whoever pages through a long log
+// does not keep the write-ahead log from being reused.
+func (s *Store) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
+	return calls(s.reads.WithContext(ctx), query)
+}
+
+func calls(db *gorm.DB, query domain.CallQuery) ([]domain.Call, error) {
+	if query.Policy != "" {
+		db = db.Where("policy = ?", query.Policy)
+	}
+	if query.Key != "" {
+		db = db.Where("key = ?", query.Key)
+	}
+	if query.Outcome != "" {
+		db = db.Where("kind = ? AND allowed = ?", domain.CallHit, query.Outcome == domain.OutcomeAllowed)
+	}
+	if query.After > 0 {
+		db = db.Where("id > ?", query.After)
+	}
+	if query.Before > 0 {
+		db = db.Where("id < ?", query.Before)
+	}
+	order := "id DESC"
+	if query.OldestFirst {
+		order = "id"
+	}
+	var rows []callRow
+	if err := db.Order(order).Limit(query.Limit).Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read calls: %w", err)
+	}
+	found := make([]domain.Call, len(rows))
+	for i := range rows {
+		var err error
+		if found[i], err = rows[i].call(); err != nil {
+			return nil, fmt.Errorf("read call %d: %w", rows[i].ID, err)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,69 @@
+package gormstore
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Synchronous is how hard a commit is to lose.
+type Synchronous string
+
+const (
+	// SynchronousNormal keeps every commit through a crash of the process; a power
+	// cut may take the last ones, and leaves the file consistent. The default.
+	SynchronousNormal Synchronous = "normal"
+	// SynchronousFull keeps every commit through a power cut too: each waits for the disk.
+	SynchronousFull Synchronous = "full"
+)
+
+// location is a parsed DSN.
+type location struct {
+	path string // "" for a database in memory
+}
+
+const scheme = "sqlite:"
+
+func parseDSN(dsn string) (location, error) {
+	path, ok := strings.CutPrefix(dsn, scheme)
+	switch {
+	case !ok:
+		return location{}, fmt.Errorf("the DSN must begin with %s, like sqlite:ratelimitlog.db or sqlite::memory:", scheme)
+	case path == ":memory:":
+		return location{}, nil
+	case path == "":
+		return location{}, fmt.Errorf("the DSN names no file after %s", scheme)
+	case strings.ContainsRune(path, 0):
+		return location{}, fmt.Errorf("the file name in the DSN has a NUL byte")
+	}
+	return location{path: path}, nil
+}
+
+// uri is what the driver opens. Everything in path is meant literally, "?" and "%" too.
+func (l location) uri(params url.Values) string {
+	path := ":memory:"
+	if l.path != "" {
+		path = (&url.URL{Path: l.path}).EscapedPath()
+	}
+	return "file:" + path + "?" + params.Encode()
+}
+
+// writer are the parameters of the connection that writes. Its own wait for the
+// lock is short because begin tries again, see there.
+func writer(synchronous Synchronous) url.Values {
+	return url.Values{
+		"_journal_mode": {"WAL"},
+		"_synchronous":  {string(synchronous)},
+		"_txlock":       {"immediate"},
+		"_busy_timeout": {"50"},
+	}
+}
+
+// reader are the parameters of the connections that read.
+func reader() url.Values {
+	return url.Values{
+		"mode":          {"ro"},
+		"_query_only":   {"1"},
+		"_busy_timeout": {"5000"},
+	}
+}

@@ -1,0 +1,84 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/nene2-ft/ratelimitlog/migrations"
+)
+
+// Why program and database do not fit.
+var (
+	errOldSchema = errors.New("the schema is older than this program; run migrate")
+	errNewSchema = errors.New("the schema is newer than this program; use the newer program")
+)
+
+func newMigrator(pool *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations.SQLite, "sqlite")
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectSQLite3, pool, files)
+}
+
+// migrateUp brings the schema up to date. Processes that start together may get
+// in each other's way: each migration is a transaction, so that the second one to
+// run it fails as a whole and finds it done when it looks again.
+func migrateUp(ctx context.Context, pool *sql.DB) error {
+	migrator, err := newMigrator(pool)
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		err := checkSchema(ctx, pool)
+		if errors.Is(err, errOldSchema) {
+			if _, err = migrator.Up(ctx); err == nil {
+				return nil
+			}
+		}
+		if err == nil || errors.Is(err, errNewSchema) {
+			return err
+		}
+		const tries = 100
+		if try == tries {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("migrate: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// checkSchema compares the schema with the migrations that this program knows.
+// It writes nothing.
+func checkSchema(ctx context.Context, pool *sql.DB) error {
+	migrator, err := newMigrator(pool)
+	if err != nil {
+		return err
+	}
+	sources := migrator.ListSources()
+	target := sources[len(sources)-1].Version
+
+	var current int64
+	err = pool.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&current)
+	switch {
+	case err != nil && strings.Contains(err.Error(), "no such table"): // SQLite has no code for it
+		return errOldSchema
+	case err != nil:
+		return err
+	case current < target:
+		return errOldSchema
+	case current > target:
+		return errNewSchema
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package gormstore
+
+import (
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// windowRow is a row of rate_limit_windows. The order of its fields is the order
+// in which upserts bind values.
+type windowRow struct {
+	Policy      string `gorm:"primaryKey"`
+	Key         string `gorm:"primaryKey"`
+	WindowStart string `gorm:"primaryKey"`
+	Count       int64
+	Refused     int64
+	ExpiresAt   string
+}
+
+func (windowRow) TableName() string { return "rate_limit_windows" }
+
+// newCallRow is a row of api_calls without its id, which the database gives. The
+// order of its fields is the order in which inserts bind values.
+type newCallRow struct {
+	CalledAt    string
+	Kind        string
+	Policy      string
+	Key         string
+	Cost        int64
+	Hits        int64
+	Allowed     bool
+	Count       int64
+	Refused     int64
+	Limit       *int64
+	WindowStart *string
+	Method      string
+	Path        string
+	RequestID   string
+}
+
+func (newCallRow) TableName() string { return "api_calls" }
+
+// callRow is a row of api_calls as it is read.
+type callRow struct {
+	ID  int64
+	Row newCallRow `gorm:"embedded"`
+}
+
+func (callRow) TableName() string { return "api_calls" }
+
+// callValues appends the call's values in the order of newCallRow.
+func callValues(values []any, call *domain.Call, texts *timeTexts) []any {
+	var limit, start any
+	if call.Kind == domain.CallHit {
+		start = texts.second(call.WindowStart.Unix())
+		if call.Limit != domain.Unlimited {
+			limit = call.Limit
+		}
+	}
+	return append(values, call.At.UTC().Format(milliseconds), string(call.Kind), call.Policy, call.Key,
+		call.Cost, call.Hits, call.Allowed, call.Count, call.Refused, limit, start,
+		call.Method, call.Path, call.RequestID)
+}
+
+func (c *callRow) call() (domain.Call, error) {
+	r := &c.Row
+	call := domain.Call{
+		ID: c.ID, Kind: domain.CallKind(r.Kind), Policy: r.Policy, Key: r.Key, Cost: r.Cost, Hits: r.Hits,
+		Allowed: r.Allowed, Count: r.Count, Refused: r.Refused, Limit: domain.Unlimited,
+		Method: r.Method, Path: r.Path, RequestID: r.RequestID,
+	}
+	if r.Limit != nil {
+		call.Limit = *r.Limit
+	}
+	var err error
+	if call.At, err = time.Parse(time.RFC3339, r.CalledAt); err != nil {
+		return call, err
+	}
+	if r.WindowStart != nil {
+		call.WindowStart, err = time.Parse(time.RFC3339, *r.WindowStart)
+	}
+	return call, err
+}
+
+// Times are stored as UTC text of one length for each column, so that text order
+// is time order.
+const (
+	seconds      = "2006-01-02T15:04:05Z"
+	milliseconds = "2006-01-02T15:04:05.000Z"
+)
+
+// timeTexts formats whole seconds and remembers the last one: the rows of a batch
+// mostly share their window.
+type timeTexts struct {
+	last int64
+	text string
+}
+
+func (t *timeTexts) second(unix int64) string {
+	if t.text == "" || t.last != unix {
+		t.last, t.text = unix, time.Unix(unix, 0).UTC().Format(seconds)
+	}
+	return t.text
+}

@@ -1,0 +1,110 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+// sizes are the numbers of rows that the batch statements come in. A batch is cut
+// into these, largest first, so that the statements of a store are few and are
+// all prepared once.
+var sizes = [...]int{128, 32, 8, 1}
+
+// statement is one SQL statement prepared in each of the sizes.
+type statement [len(sizes)]*sql.Stmt
+
+// writeStatements are those that only the writing connection runs.
+type writeStatements struct {
+	upsertWindows statement
+	insertCalls   statement
+}
+
+func prepareWrites(ctx context.Context, db *gorm.DB, pool *sql.DB) (w writeStatements, err error) {
+	dry := db.Session(&gorm.Session{DryRun: true, SkipDefaultTransaction: true})
+	if w.upsertWindows, err = prepare(ctx, pool, func(n int) (string, error) {
+		rows := make([]windowRow, n)
+		tx := dry.Clauses(clause.OnConflict{
+			Columns:   []clause.Column{{Name: "policy"}, {Name: "key"}, {Name: "window_start"}},
+			DoUpdates: clause.AssignmentColumns([]string{"count", "refused"}),
+		}).Create(&rows)
+		return tx.Statement.SQL.String(), tx.Error
+	}); err != nil {
+		return w, err
+	}
+	w.insertCalls, err = prepare(ctx, pool, func(n int) (string, error) {
+		rows := make([]newCallRow, n)
+		tx := dry.Create(&rows)
+		return tx.Statement.SQL.String(), tx.Error
+	})
+	return w, err
+}
+
+// prepareTallies prepares the read of n windows. It returns the ordinal of each
+// window that exists, with its numbers.
+func prepareTallies(ctx context.Context, pool *sql.DB) (statement, error) {
+	return prepare(ctx, pool, func(n int) (string, error) {
+		return `WITH wanted(n, policy, key, window_start) AS (VALUES (?, ?, ?, ?)` +
+			strings.Repeat(`, (?, ?, ?, ?)`, n-1) + `)
+SELECT wanted.n, w.count, w.refused FROM wanted JOIN rate_limit_windows AS w
+ON w.policy = wanted.policy AND w.key = wanted.key AND w.window_start = wanted.window_start`, nil
+	})
+}
+
+func prepare(ctx context.Context, pool *sql.DB, compose func(n int) (string, error)) (s statement, err error) {
+	for i, n := range sizes {
+		query, err := compose(n)
+		if err != nil {
+			return s, err
+		}
+		if s[i], err = pool.PrepareContext(ctx, query); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// run runs the statement over n rows. bind appends the values of row i, scan (nil
+// for statements without a result) reads one row of the answer.
+//
+// Statements that return nothing are queried too: the driver binds and runs a
+// query in one crossing into C, an exec in one for each value.
+func (s *statement) run(ctx context.Context, tx *sql.Tx, n int, bind func(values []any, i int) []any, scan func(*sql.Rows) error) error {
+	var values []any
+	for done := 0; done < n; {
+		at := 0
+		for sizes[at] > n-done {
+			at++
+		}
+		values = values[:0]
+		for i := done; i < done+sizes[at]; i++ {
+			values = bind(values, i)
+		}
+		stmt := s[at]
+		if tx != nil {
+			stmt = tx.StmtContext(ctx, stmt)
+		}
+		if err := drain(ctx, stmt, values, scan); err != nil {
+			return err
+		}
+		done += sizes[at]
+	}
+	return nil
+}
+
+func drain(ctx context.Context, stmt *sql.Stmt, values []any, scan func(*sql.Rows) error) error {
+	rows, err := stmt.QueryContext(ctx, values...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,69 @@
+package httpapi
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"go.uber.org/zap"
+
+	"github.com/nene2-ft/ratelimitlog/application"
+)
+
+// DefaultPolicy is the policy that /ping is limited by, and /status shows unless
+// it is asked for another.
+const DefaultPolicy = "default"
+
+// Server answers HTTP.
+type Server struct {
+	app     *fiber.App
+	limiter *application.Limiter
+	store   Pinger
+	log     *zap.Logger
+}
+
+// Pinger is what readiness depends on.
+type Pinger interface {
+	// Ping reports why hits cannot be decided, or nil.
+	Ping(ctx context.Context) error
+}
+
+// Bounds on what a client may send and how long it may take.
+const (
+	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 64 << 10
+	readTimeout    = 10 * time.Second // for a whole request, from its first byte
+	writeTimeout   = 10 * time.Second
+	idleTimeout    = 60 * time.Second
+)
+
+// New makes a server. It answers once it is given a listener.
+func New(log *zap.Logger, limiter *application.Limiter, store Pinger) *Server {
+	s := &Server{limiter: limiter, store: store, log: log}
+	s.app = fiber.New(fiber.Config{
+		DisableStartupMessage: true,
+		CaseSensitive:         true,
+		StrictRouting:         true,
+		ReadBufferSize:        maxHeaderBytes,
+		BodyLimit:             maxBodyBytes,
+		ReadTimeout:           readTimeout,
+		WriteTimeout:          writeTimeout,
+		IdleTimeout:           idleTimeout,
+		ErrorHandler:          s.fail,
+	})
+	s.app.Server().CloseOnShutdown = true
+	s.app.Use(s.edge)
+	s.app.Get("/ping", s.ping) // HEAD too, as for each GET
+	s.app.Get("/status", s.status)
+	s.app.Get("/healthz", s.healthz)
+	s.app.Get("/readyz", s.readyz)
+	return s
+}
+
+// Serve answers on the listener until Shutdown, and closes it.
+func (s *Server) Serve(listener net.Listener) error { return s.app.Listener(listener) }
+
+// Shutdown takes no more connections and waits until the requests under way are
+// answered or the context ends.
+func (s *Server) Shutdown(ctx context.Context) error { return s.app.ShutdownWithContext(ctx) }

@@ -1,0 +1,60 @@
+package problem
+
+import (
+	"strconv"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// Headers passes to set the header fields of a decision, allowed or refused, each
+// field once:
+//
+//   - X-RateLimit-Limit, -Remaining and -Reset (Unix seconds) of the policy
+//     nearest to refusal; none if that has no limit
+//   - RateLimit-Policy and RateLimit, an item for each policy that has a limit
+//     (draft-ietf-httpapi-ratelimit-headers-11 sections 3 and 4)
+//   - Cache-Control: no-store, since the answer is one client's at one moment
+//
+// Retry-After comes with the problem of a refusal.
+func Headers(d domain.Decision, set func(name, value string)) {
+	set("Cache-Control", "no-store")
+	if nearest := d.Nearest(); nearest.Limit != domain.Unlimited {
+		set("X-RateLimit-Limit", strconv.FormatInt(nearest.Limit, 10))
+		set("X-RateLimit-Remaining", strconv.FormatInt(nearest.Remaining(), 10))
+		set("X-RateLimit-Reset", strconv.FormatInt(nearest.Window.End.Unix(), 10))
+	}
+	var buffer [256]byte
+	if list := appendItems(buffer[:0], d, appendQuota); len(list) > 0 {
+		set("RateLimit-Policy", string(list))
+		set("RateLimit", string(appendItems(buffer[:0], d, appendLeft)))
+	}
+}
+
+// appendItems writes a List (RFC 9651 section 4.1.1) of one Item for each policy
+// that has a limit. Names of policies need no escape in a String.
+func appendItems(list []byte, d domain.Decision, parameters func([]byte, domain.Decision, *domain.PolicyDecision) []byte) []byte {
+	for i := range d.Policies {
+		p := &d.Policies[i]
+		if p.Limit == domain.Unlimited {
+			continue
+		}
+		if len(list) > 0 {
+			list = append(list, ", "...)
+		}
+		list = append(list, '"')
+		list = append(list, p.Policy...)
+		list = append(list, '"')
+		list = parameters(list, d, p)
+	}
+	return list
+}
+
+func appendQuota(list []byte, _ domain.Decision, p *domain.PolicyDecision) []byte {
+	list = strconv.AppendInt(append(list, ";q="...), p.Limit, 10)
+	return strconv.AppendInt(append(list, ";w="...), p.Window.Seconds(), 10)
+}
+
+func appendLeft(list []byte, d domain.Decision, p *domain.PolicyDecision) []byte {
+	list = strconv.AppendInt(append(list, ";r="...), p.Remaining(), 10)
+	return strconv.AppendInt(append(list, ";t="...), p.Window.SecondsLeft(d.At), 10)
+}

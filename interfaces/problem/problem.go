@@ -1,0 +1,112 @@
+package problem
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// ContentType is the media type of a problem.
+const ContentType = "application/problem+json"
+
+// Types of problems that are more than their status says. Their texts are in
+// docs/problems.md. The last one is registered by
+// draft-ietf-httpapi-ratelimit-headers section 5.
+const (
+	TypeRateLimitExceeded = base + "rate-limit-exceeded"
+	TypeInvalidRequest    = base + "invalid-request"
+	TypeUnknownPolicy     = base + "unknown-policy"
+	TypeReducedCapacity   = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+
+	base = "https://github.com/nene2-ft/ratelimitlog/problems/"
+)
+
+// Problem is an error as a client sees it.
+type Problem struct {
+	Type     string `json:"type"`
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail,omitempty"`
+	Instance string `json:"instance,omitempty"` // the path of the request
+
+	// Errors says what was wrong with a request, part by part.
+	Errors []Invalid `json:"errors,omitempty"`
+	*Exceeded
+
+	// RetryAfter is sent as the header Retry-After, in seconds, unless it is 0.
+	RetryAfter int64 `json:"-"`
+}
+
+// Invalid is one part of a request that was wrong.
+type Invalid struct {
+	Detail string `json:"detail"`
+	// Pointer is the place in a JSON body, as a JSON Pointer in a URI fragment.
+	Pointer string `json:"pointer,omitempty"`
+	// Parameter is the name of the query parameter or header.
+	Parameter string `json:"parameter,omitempty"`
+}
+
+// Exceeded are the members that a 429 has besides.
+type Exceeded struct {
+	Policy        string   `json:"policy"`
+	Limit         int64    `json:"limit"`
+	WindowSeconds int64    `json:"window_seconds"`
+	RetryAfter    int64    `json:"retry_after"`
+	Violated      []string `json:"violated-policies"`
+}
+
+// retrySoon is the Retry-After, in seconds, of a failure that may be over any moment.
+const retrySoon = 1
+
+// From maps an error to a problem. An error that is none of the domain's is a
+// 500 that says nothing of it.
+func From(err error) Problem {
+	var (
+		exceeded *domain.RateLimitExceeded
+		invalid  *domain.InvalidError
+		notFound *domain.NotFoundError
+	)
+	switch {
+	case errors.As(err, &exceeded):
+		return Problem{
+			Type: TypeRateLimitExceeded, Title: http.StatusText(http.StatusTooManyRequests), Status: http.StatusTooManyRequests,
+			Detail: exceeded.Error(), RetryAfter: exceeded.RetryAfter,
+			Exceeded: &Exceeded{
+				Policy: exceeded.Policy, Limit: exceeded.Limit, WindowSeconds: exceeded.Window.Seconds(),
+				RetryAfter: exceeded.RetryAfter, Violated: exceeded.Violated,
+			},
+		}
+	case errors.As(err, &invalid):
+		return InvalidRequest(Invalid{Detail: invalid.Error(), Parameter: invalid.Field})
+	case errors.As(err, &notFound):
+		return Problem{Type: TypeUnknownPolicy, Title: "Unknown Policy", Status: http.StatusNotFound, Detail: notFound.Error()}
+	case errors.Is(err, domain.ErrNotFound):
+		return Of(http.StatusNotFound)
+	case errors.Is(err, domain.ErrOverloaded):
+		return unavailable("Too many requests are waiting for a decision.")
+	case errors.Is(err, domain.ErrUnavailable):
+		return unavailable("The rate limit could not be checked.")
+	}
+	return Of(http.StatusInternalServerError)
+}
+
+// InvalidRequest is the problem of a request that makes no sense.
+func InvalidRequest(errs ...Invalid) Problem {
+	return Problem{
+		Type: TypeInvalidRequest, Title: "Invalid Request", Status: http.StatusUnprocessableEntity,
+		Detail: errs[0].Detail, Errors: errs,
+	}
+}
+
+func unavailable(detail string) Problem {
+	return Problem{
+		Type: TypeReducedCapacity, Title: "Temporary Reduced Capacity", Status: http.StatusServiceUnavailable,
+		Detail: detail, RetryAfter: retrySoon,
+	}
+}
+
+// Of is the problem that says no more than its status.
+func Of(status int) Problem {
+	return Problem{Type: "about:blank", Title: http.StatusText(status), Status: status}
+}
