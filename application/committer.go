@@ -11,9 +11,13 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// refusalPause is how long refusals that were answered may wait to be counted.
-// They wait shorter while that costs the store less than a tenth of its time.
-const refusalPause = 250 * time.Millisecond
+// Refusals that were answered are counted at leisure: counting them takes a
+// refusalShare-th of the store's time, unless they would then wait for longer
+// than refusalPause.
+const (
+	refusalShare = 20
+	refusalPause = 250 * time.Millisecond
+)
 
 // committer joins the hits that wait while the last commit runs into the next
 // one. There is no timer in a hit's way: an idle committer commits a single hit
@@ -32,6 +36,8 @@ type committer struct {
 	woken   chan struct{} // capacity 1: something waits, or closed was set
 	stopped chan struct{} // closed when the goroutine has ended
 
+	// The rest is the goroutine's own.
+	batch        batch
 	nextRefusals time.Time // when refusals are next worth a commit of their own
 }
 
@@ -47,16 +53,13 @@ func newCommitter(units domain.UnitOfWork, refusals *refusals, options Options) 
 
 // take waits for the decision of a hit.
 func (c *committer) take(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Taken, error) {
-	e := newEntry(forHit, hit, slots, at)
-	if err := c.await(ctx, e); err != nil {
-		return domain.Taken{}, err
-	}
-	return e.taken, nil
+	return c.await(ctx, newEntry(forHit, hit, slots, at))
 }
 
 // reset waits until the windows of the slots' keys and policies are forgotten.
 func (c *committer) reset(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time) error {
-	return c.await(ctx, newEntry(forReset, hit, slots, at))
+	_, err := c.await(ctx, newEntry(forReset, hit, slots, at))
+	return err
 }
 
 // sync waits until every refusal that was answered before is counted.
@@ -64,24 +67,32 @@ func (c *committer) sync(ctx context.Context) error {
 	if c.refusals.outstanding.Load() == 0 {
 		return nil
 	}
-	return c.await(ctx, newEntry(forSync, domain.Hit{}, nil, time.Time{}))
+	_, err := c.await(ctx, newEntry(forSync, domain.Hit{}, nil, time.Time{}))
+	return err
 }
 
-// await queues e and waits until it is done, the context ends or time is up.
-func (c *committer) await(ctx context.Context, e *entry) error {
+// await queues e and waits until it is done, the context ends or time is up. The
+// entry is not the caller's any more after that.
+func (c *committer) await(ctx context.Context, e *entry) (domain.Taken, error) {
 	if err := c.queue(e); err != nil {
-		return err
+		e.free()
+		return domain.Taken{}, err
 	}
-	timer := time.NewTimer(c.options.Timeout)
-	defer timer.Stop()
+	e.timer.Reset(c.options.Timeout)
+	var gaveUp error
 	select {
 	case <-e.done:
-		return e.err
 	case <-ctx.Done():
-		return e.abandon(ctx.Err())
-	case <-timer.C:
-		return e.abandon(fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable))
+		gaveUp = ctx.Err()
+	case <-e.timer.C:
+		gaveUp = fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable)
 	}
+	e.timer.Stop()
+	if gaveUp != nil && !e.abandon() {
+		return domain.Taken{}, gaveUp
+	}
+	defer e.free()
+	return e.taken, e.err
 }
 
 func (c *committer) queue(e *entry) error {
@@ -168,29 +179,29 @@ func batchEnd(entries []*entry, limit int) int {
 	return len(entries)
 }
 
+// commit decides the entries in one unit of work.
 func (c *committer) commit(entries []*entry) {
 	if first := entries[0]; first.purpose != forHit {
 		c.commitAlone(first)
 		return
 	}
-	b := newBatch(len(entries))
+	c.batch.reset()
 	for _, e := range entries {
 		if e.begin() {
-			b.addHit(e)
+			c.batch.addHit(e)
 		}
 	}
-	var drained []*refusal
 	if !time.Now().Before(c.nextRefusals) {
-		drained = c.drain(b)
+		c.batch.addRefusals(c.refusals.drain())
 	}
-	c.finish(b, drained, nil)
+	c.batch.answer(c.finish(nil))
 }
 
-func (c *committer) commitRefusals() {
-	b := newBatch(0)
-	if drained := c.drain(b); len(drained) > 0 {
-		c.finish(b, drained, nil)
-	}
+// commitRefusals counts the refusals that were answered.
+func (c *committer) commitRefusals() error {
+	c.batch.reset()
+	c.batch.addRefusals(c.refusals.drain())
+	return c.finish(nil)
 }
 
 // commitAlone does a sync or a reset, after counting the refusals answered before.
@@ -198,50 +209,40 @@ func (c *committer) commitAlone(e *entry) {
 	if !e.begin() {
 		return
 	}
-	b := newBatch(0)
-	drained := c.drain(b)
-	switch e.purpose {
-	case forSync:
-		e.err = c.finish(b, drained, nil)
-	case forReset:
-		e.err = c.finish(b, drained, e)
-		for _, slot := range e.slots {
-			c.refusals.forget(slot.Policy, slot.Key)
-		}
+	if e.purpose == forSync {
+		e.finish(c.commitRefusals())
+		return
 	}
-	e.finish()
+	c.batch.reset()
+	c.batch.addRefusals(c.refusals.drain())
+	err := c.finish(e)
+	for i := range e.slots {
+		c.refusals.forget(e.slots[i].Policy, e.slots[i].Key)
+	}
+	e.finish(err)
 }
 
-func (c *committer) drain(b *batch) []*refusal {
-	drained := c.refusals.drain()
-	for _, known := range drained {
-		b.addRefusal(known)
-	}
-	return drained
-}
-
-// finish commits the batch, then the reset if there is one, in one unit of work,
-// and tells everyone who waits.
-func (c *committer) finish(b *batch, drained []*refusal, reset *entry) error {
+// finish commits the batch, and the reset if there is one, and sees to the
+// refusals in it.
+func (c *committer) finish(reset *entry) error {
+	b := &c.batch
 	begun, at := time.Now(), c.options.Now()
 	err := c.work(b, reset)
-	took := time.Since(begun)
 	if err != nil {
-		err = fmt.Errorf("commit %d hits: %w", len(b.entries)+len(drained), storeError(err))
-	}
-	b.tell(err, c.refusals, at)
-	if len(drained) == 0 {
+		err = fmt.Errorf("commit %d hits: %w", len(b.takes), storeError(err))
+		if len(b.refusals) > 0 {
+			c.refusals.restore(b.refusals)
+			c.nextRefusals = time.Now().Add(refusalPause)
+			c.options.Report(fmt.Errorf("count %d refusals, to be tried again: %w", len(b.refusals), err))
+		}
 		return err
 	}
-	if err != nil {
-		c.refusals.restore(drained)
-		c.nextRefusals = time.Now().Add(refusalPause)
-		c.options.Report(fmt.Errorf("count %d refusals, to be tried again: %w", len(drained), err))
-		return err
+	b.teach(c.refusals, at)
+	if len(b.refusals) > 0 {
+		c.refusals.counted(b.refusals)
+		cost := time.Since(begun) * time.Duration(len(b.refusals)) / time.Duration(len(b.takes))
+		c.nextRefusals = time.Now().Add(min((refusalShare-1)*cost, refusalPause))
 	}
-	c.refusals.counted(drained)
-	share := took * time.Duration(len(drained)) / time.Duration(len(b.takes))
-	c.nextRefusals = time.Now().Add(min(9*share, refusalPause))
 	return nil
 }
 
@@ -259,22 +260,22 @@ func (c *committer) work(b *batch, reset *entry) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
 	defer cancel()
 	return c.units.Do(ctx, func(counter domain.Counter, log domain.AuditLog) error {
-		var err error
 		if len(b.takes) > 0 {
 			if b.taken, err = counter.Take(ctx, b.takes); err != nil {
 				return err
 			}
 		}
-		calls := b.calls()
+		b.log()
 		if reset != nil {
-			for _, slot := range reset.slots {
+			for i := range reset.slots {
+				slot := &reset.slots[i]
 				if err := counter.Reset(ctx, slot.Policy, slot.Key); err != nil {
 					return err
 				}
-				calls = append(calls, reset.resetCall(slot))
+				b.calls = append(b.calls, reset.resetCall(slot))
 			}
 		}
-		return log.Append(ctx, calls)
+		return log.Append(ctx, b.calls)
 	})
 }
 

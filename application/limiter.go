@@ -103,14 +103,16 @@ func (l *Limiter) Hit(ctx context.Context, hit domain.Hit) (domain.Decision, err
 	if hit.Cost == 0 {
 		return l.look(ctx, hit, slots, at)
 	}
-	if tallies, certain := l.refusals.answer(slots, hit, at); certain {
-		return decision(hit, slots, domain.Taken{Tallies: tallies}, at), nil
+	d := newDecision(&hit, slots, at)
+	if l.refusals.answer(slots, &hit, at, d.Policies) {
+		return d, nil
 	}
 	taken, err := l.committer.take(ctx, hit, slots, at)
 	if err != nil {
 		return domain.Decision{}, err
 	}
-	return decision(hit, slots, taken, at), nil
+	conclude(&d, taken)
+	return d, nil
 }
 
 // look answers a hit that costs nothing. It sees every hit that was answered before.
@@ -122,7 +124,9 @@ func (l *Limiter) look(ctx context.Context, hit domain.Hit, slots []domain.Slot,
 	if err != nil {
 		return domain.Decision{}, fmt.Errorf("look at %d counters: %w: %w", len(slots), domain.ErrUnavailable, err)
 	}
-	return decision(hit, slots, domain.Taken{Allowed: true, Tallies: tallies}, at), nil
+	d := newDecision(&hit, slots, at)
+	conclude(&d, domain.Taken{Allowed: true, Tallies: tallies})
+	return d, nil
 }
 
 // Reset forgets the windows of key under each of the policies and writes that to
@@ -161,15 +165,19 @@ func (l *Limiter) slots(hit domain.Hit, at time.Time) ([]domain.Slot, error) {
 	return slots, nil
 }
 
-func decision(hit domain.Hit, slots []domain.Slot, taken domain.Taken, at time.Time) domain.Decision {
-	d := domain.Decision{
-		Key: hit.Key, Cost: hit.Cost, At: at, Allowed: taken.Allowed,
-		Policies: make([]domain.PolicyDecision, len(slots)),
-	}
-	for i, slot := range slots {
-		d.Policies[i] = domain.PolicyDecision{
-			Policy: slot.Policy, Limit: slot.Limit, Window: slot.Window, Tally: taken.Tallies[i],
-		}
+// newDecision is the decision of a hit, a refusal until something is known of the slots.
+func newDecision(hit *domain.Hit, slots []domain.Slot, at time.Time) domain.Decision {
+	d := domain.Decision{Key: hit.Key, Cost: hit.Cost, At: at, Policies: make([]domain.PolicyDecision, len(slots))}
+	for i := range slots {
+		p := &d.Policies[i]
+		p.Policy, p.Limit, p.Window = slots[i].Policy, slots[i].Limit, slots[i].Window
 	}
 	return d
+}
+
+func conclude(d *domain.Decision, taken domain.Taken) {
+	d.Allowed = taken.Allowed
+	for i := range taken.Tallies {
+		d.Policies[i].Tally = taken.Tallies[i]
+	}
 }

@@ -26,7 +26,7 @@ type refusals struct {
 
 	mu      sync.Mutex
 	full    map[domain.WindowID]*fullWindow
-	pending map[refusalID]*refusal
+	pending []*refusal // in the order in which the first of each was answered
 }
 
 // fullWindow is what the store last said of a window, and what was refused since.
@@ -34,16 +34,12 @@ type fullWindow struct {
 	stored    domain.Tally
 	since     int64 // units refused from memory that stored does not hold
 	end       time.Time
-	confirmed time.Time // when the store said so
+	confirmed time.Time  // when the store said so
+	pending   []*refusal // those of this window, one for each cost
 }
 
-// refusalID is what refused hits share that go into the log as one call.
-type refusalID struct {
-	window domain.WindowID
-	cost   int64
-}
-
-// refusal is the hits that were refused alike, the first one's particulars kept.
+// refusal is the hits on one window that were refused alike, the particulars of
+// the first one kept. It becomes one call.
 type refusal struct {
 	slot domain.Slot
 	hit  domain.Hit
@@ -54,78 +50,69 @@ type refusal struct {
 func (r *refusal) units() int64 { return r.hits * r.hit.Cost }
 
 func newRefusals(maxWindows int) *refusals {
-	return &refusals{
-		max:     maxWindows,
-		full:    make(map[domain.WindowID]*fullWindow),
-		pending: make(map[refusalID]*refusal),
-	}
+	return &refusals{max: maxWindows, wake: func() {}, full: make(map[domain.WindowID]*fullWindow)}
 }
 
-// answer refuses the hit if every slot is certain to, and notes it to be counted.
-func (r *refusals) answer(slots []domain.Slot, hit domain.Hit, at time.Time) (tallies []domain.Tally, certain bool) {
+// answer refuses the hit if every slot is certain to: it sets the tally of each
+// policy, the slots' in their order, and notes the refusal to be counted.
+func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, policies []domain.PolicyDecision) (certain bool) {
+	var few [4]*fullWindow // most hits have one slot
+	windows := few[:0]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.full) == 0 {
-		return nil, false
-	}
 	for i := range slots {
-		if !r.refuses(&slots[i], hit.Cost, at) {
-			return nil, false
+		window := r.full[slots[i].ID()]
+		if window == nil || !window.refuses(&slots[i], hit.Cost, at) || len(r.pending) >= r.max {
+			return false
 		}
+		windows = append(windows, window)
 	}
-	tallies = make([]domain.Tally, len(slots))
-	for i := range slots {
-		tallies[i] = r.note(slots[i], hit, at)
+	for i, window := range windows {
+		if fresh := window.note(&slots[i], hit, at); fresh != nil {
+			r.pending = append(r.pending, fresh)
+		}
+		tally := window.stored
+		tally.Refuse(window.since)
+		tally.Refuses = true
+		policies[i].Tally = tally
 	}
-	return tallies, true
-}
-
-// refuses reports whether the slot is known to have no room for cost, and whether
-// there is room to remember one more refusal.
-func (r *refusals) refuses(slot *domain.Slot, cost int64, at time.Time) bool {
-	full := r.full[slot.ID()]
-	if full == nil || full.stored.Fits(cost, slot.Limit) {
-		return false
-	}
-	if age := at.Sub(full.confirmed); age < 0 || age >= refusalTrust {
-		return false
-	}
-	known := r.pending[refusalID{slot.ID(), cost}]
-	if known == nil {
-		return len(r.pending) < r.max
-	}
-	return known.units() <= math.MaxInt64-cost
-}
-
-func (r *refusals) note(slot domain.Slot, hit domain.Hit, at time.Time) domain.Tally {
-	id := refusalID{slot.ID(), hit.Cost}
-	known := r.pending[id]
-	if known == nil {
-		known = &refusal{slot: slot, hit: hit, at: at}
-		r.pending[id] = known
-	}
-	known.hits++
-	if r.outstanding.Add(1) == 1 {
+	if n := int64(len(slots)); r.outstanding.Add(n) == n {
 		r.wake()
 	}
+	return true
+}
 
-	full := r.full[id.window]
-	full.since += hit.Cost
-	tally := full.stored
-	tally.Refuse(full.since)
-	tally.Refuses = true
-	return tally
+// refuses reports whether the window is known to have no room for cost.
+func (w *fullWindow) refuses(slot *domain.Slot, cost int64, at time.Time) bool {
+	age := at.Sub(w.confirmed)
+	return age >= 0 && age < refusalTrust && !w.stored.Fits(cost, slot.Limit) && w.since <= math.MaxInt64-cost
+}
+
+// note counts one refusal more. It returns the refusal if it is the first of its kind.
+func (w *fullWindow) note(slot *domain.Slot, hit *domain.Hit, at time.Time) (fresh *refusal) {
+	w.since += hit.Cost
+	for _, known := range w.pending {
+		if known.hit.Cost == hit.Cost {
+			known.hits++
+			return nil
+		}
+	}
+	fresh = &refusal{slot: *slot, hit: *hit, at: at, hits: 1}
+	w.pending = append(w.pending, fresh)
+	return fresh
 }
 
 // drain hands over the refusals that wait to be counted.
 func (r *refusals) drain() []*refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	drained := make([]*refusal, 0, len(r.pending))
-	for _, known := range r.pending {
-		drained = append(drained, known)
+	drained := r.pending
+	r.pending = nil
+	for _, known := range drained {
+		if window := r.full[known.slot.ID()]; window != nil {
+			window.pending = nil
+		}
 	}
-	clear(r.pending)
 	return drained
 }
 
@@ -133,13 +120,7 @@ func (r *refusals) drain() []*refusal {
 func (r *refusals) restore(drained []*refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, lost := range drained {
-		id := refusalID{lost.slot.ID(), lost.hit.Cost}
-		if newer := r.pending[id]; newer != nil {
-			lost.hits += newer.hits
-		}
-		r.pending[id] = lost
-	}
+	r.pending = append(drained, r.pending...)
 }
 
 // counted is told that the store has counted the refusals.
@@ -151,30 +132,30 @@ func (r *refusals) counted(drained []*refusal) {
 	r.outstanding.Add(-hits)
 }
 
-// learn remembers or forgets a slot's window by what the store said of it at a
-// time; counted is the refused units from memory which that includes.
-func (r *refusals) learn(slot *domain.Slot, tally domain.Tally, counted int64, at time.Time) {
+// learn remembers or forgets a slot's window by what the store said of it after a
+// take of cost, at a time. counted is the units refused from memory that it counted.
+func (r *refusals) learn(slot *domain.Slot, tally domain.Tally, cost, counted int64, at time.Time) {
 	slides := slot.Previous.Den > 0 // what is carried over shrinks, so that no refusal is certain
-	isFull := tally.Room(slot.Limit) == 0 && !slides
-	if !isFull && counted == 0 && !tally.Refuses {
-		return // the common case, without the lock: had it been full before, it would be now
+	full := !slides && !tally.Fits(cost, slot.Limit)
+	if !full && counted == 0 {
+		return // the common case, without the lock; what is known and not true any more grows old
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := slot.ID()
-	full := r.full[id]
-	switch {
-	case slides || !isFull && !tally.Refuses:
+	if !full { // it was reset through another process
 		delete(r.full, id)
 		return
-	case full == nil:
+	}
+	window := r.full[id]
+	if window == nil {
 		r.makeRoom(at)
-		full = &fullWindow{end: slot.Window.End}
-		r.full[id] = full
+		window = &fullWindow{end: slot.Window.End}
+		r.full[id] = window
 	}
 	tally.Refuses = false
-	full.stored, full.confirmed = tally, at
-	full.since = max(full.since-counted, 0)
+	window.stored, window.confirmed = tally, at
+	window.since = max(window.since-counted, 0)
 }
 
 // makeRoom lets one window go if the memory is full, one that has ended if a few looks find one.
@@ -184,9 +165,9 @@ func (r *refusals) makeRoom(now time.Time) {
 	}
 	var victim domain.WindowID
 	looks := 0
-	for id, full := range r.full {
+	for id, window := range r.full {
 		victim = id
-		if looks++; looks == 8 || !full.end.After(now) {
+		if looks++; looks == 8 || !window.end.After(now) {
 			break
 		}
 	}
@@ -208,8 +189,8 @@ func (r *refusals) forget(policy, key string) {
 func (r *refusals) forgetEnded(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id, full := range r.full {
-		if !full.end.After(now) {
+	for id, window := range r.full {
+		if !window.end.After(now) {
 			delete(r.full, id)
 		}
 	}

@@ -5,7 +5,8 @@ import "context"
 // AuditLog remembers calls. It is safe for concurrent use.
 type AuditLog interface {
 	// Append adds calls in their order, all or, with an error, none. IDs are the
-	// log's to give: those of the calls are ignored.
+	// log's to give: those of the calls are ignored. The slice is the caller's again
+	// once Append has returned.
 	Append(ctx context.Context, calls []Call) error
 
 	// Calls returns the calls that query asks for. Whoever pages with Before or

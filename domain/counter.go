@@ -7,7 +7,7 @@ import (
 )
 
 // Counter counts units in slots. It is the port that a storage adapter
-// implements first; [Settle] does the arithmetic, an adapter only has to read
+// implements first. A [Ledger] does the arithmetic; an adapter only has to read
 // tallies and write them back without anyone between.
 //
 // A Counter is safe for concurrent use, also by several processes that share the
@@ -16,6 +16,7 @@ type Counter interface {
 	// Take decides each take in the order given, the later ones knowing the
 	// earlier, and returns one Taken for each in the same order. Either all takes
 	// are recorded or, with an error, none. The same slot may occur in many takes.
+	// The slice is the caller's again once Take has returned.
 	Take(ctx context.Context, takes []Take) ([]Taken, error)
 
 	// Look returns the tally of each slot, in order, and changes nothing. A slot

@@ -75,8 +75,16 @@ func (d Decision) RetryAfter() int64 {
 	return wait
 }
 
-// Err is nil if the hit was allowed, else a *RateLimitExceeded.
+// Err is nil if the hit was allowed, else the [Decision.Exceeded].
 func (d Decision) Err() error {
+	if exceeded := d.Exceeded(); exceeded != nil {
+		return exceeded
+	}
+	return nil
+}
+
+// Exceeded is nil if the hit was allowed, else says which limit it met.
+func (d Decision) Exceeded() *RateLimitExceeded {
 	if d.Allowed {
 		return nil
 	}

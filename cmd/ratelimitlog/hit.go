@@ -69,7 +69,7 @@ func (c *hitCmd) Run(console *console) error {
 		return err
 	}
 	if !decision.Allowed {
-		return refusal{decision.Err().(*domain.RateLimitExceeded)}
+		return refusal{decision.Exceeded()}
 	}
 	return nil
 }

@@ -11,9 +11,8 @@ import (
 
 // Append implements [domain.AuditLog] inside a unit of work.
 func (u *unit) Append(ctx context.Context, calls []domain.Call) error {
-	var texts timeTexts
-	err := u.store.writes.insertCalls.run(ctx, u.tx, len(calls), func(values []any, i int) []any {
-		return callValues(values, &calls[i], &texts)
+	err := u.store.writes.insertCalls.run(ctx, u.runner, len(calls), func(values []any, i int) []any {
+		return u.callValues(values, &calls[i])
 	}, nil)
 	if err != nil {
 		return fmt.Errorf("log %d calls: %w", len(calls), err)

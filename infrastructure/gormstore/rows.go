@@ -49,15 +49,15 @@ type callRow struct {
 func (callRow) TableName() string { return "api_calls" }
 
 // callValues appends the call's values in the order of newCallRow.
-func callValues(values []any, call *domain.Call, texts *timeTexts) []any {
+func (r *runner) callValues(values []any, call *domain.Call) []any {
 	var limit, start any
 	if call.Kind == domain.CallHit {
-		start = texts.second(call.WindowStart.Unix())
+		start = r.second(call.WindowStart)
 		if call.Limit != domain.Unlimited {
 			limit = call.Limit
 		}
 	}
-	return append(values, call.At.UTC().Format(milliseconds), string(call.Kind), call.Policy, call.Key,
+	return append(values, r.millisecond(call.At), string(call.Kind), call.Policy, call.Key,
 		call.Cost, call.Hits, call.Allowed, call.Count, call.Refused, limit, start,
 		call.Method, call.Path, call.RequestID)
 }
@@ -88,17 +88,3 @@ const (
 	seconds      = "2006-01-02T15:04:05Z"
 	milliseconds = "2006-01-02T15:04:05.000Z"
 )
-
-// timeTexts formats whole seconds and remembers the last one: the rows of a batch
-// mostly share their window.
-type timeTexts struct {
-	last int64
-	text string
-}
-
-func (t *timeTexts) second(unix int64) string {
-	if t.text == "" || t.last != unix {
-		t.last, t.text = unix, time.Unix(unix, 0).UTC().Format(seconds)
-	}
-	return t.text
-}

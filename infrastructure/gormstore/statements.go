@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -67,27 +68,39 @@ func prepare(ctx context.Context, pool *sql.DB, compose func(n int) (string, err
 	return s, nil
 }
 
+// runner runs statements, one after the other, in a transaction or without. It
+// keeps what they can share: the values' memory, and the texts of times, of which
+// the rows of a batch have few.
+type runner struct {
+	tx     *sql.Tx // nil outside a transaction
+	values []any
+
+	secondOf, millisecondOf map[int64]any // texts by Unix time, boxed for values
+}
+
 // run runs the statement over n rows. bind appends the values of row i, scan (nil
 // for statements without a result) reads one row of the answer.
 //
 // Statements that return nothing are queried too: the driver binds and runs a
 // query in one crossing into C, an exec in one for each value.
-func (s *statement) run(ctx context.Context, tx *sql.Tx, n int, bind func(values []any, i int) []any, scan func(*sql.Rows) error) error {
-	var values []any
+func (s *statement) run(ctx context.Context, r *runner, n int, bind func(values []any, i int) []any, scan func(*sql.Rows) error) error {
+	if r.tx != nil {
+		ctx = context.WithoutCancel(ctx) // see begin
+	}
 	for done := 0; done < n; {
 		at := 0
 		for sizes[at] > n-done {
 			at++
 		}
-		values = values[:0]
+		r.values = r.values[:0]
 		for i := done; i < done+sizes[at]; i++ {
-			values = bind(values, i)
+			r.values = bind(r.values, i)
 		}
 		stmt := s[at]
-		if tx != nil {
-			stmt = tx.StmtContext(ctx, stmt)
+		if r.tx != nil {
+			stmt = r.tx.StmtContext(ctx, stmt)
 		}
-		if err := drain(ctx, stmt, values, scan); err != nil {
+		if err := drain(ctx, stmt, r.values, scan); err != nil {
 			return err
 		}
 		done += sizes[at]
@@ -107,4 +120,24 @@ func drain(ctx context.Context, stmt *sql.Stmt, values []any, scan func(*sql.Row
 		}
 	}
 	return rows.Err()
+}
+
+// second is the text of a time in whole seconds.
+func (r *runner) second(t time.Time) any { return remember(&r.secondOf, t.Unix(), t, seconds) }
+
+// millisecond is the text of a time to the millisecond.
+func (r *runner) millisecond(t time.Time) any {
+	return remember(&r.millisecondOf, t.UnixMilli(), t, milliseconds)
+}
+
+func remember(texts *map[int64]any, unix int64, t time.Time, layout string) any {
+	text, known := (*texts)[unix]
+	if !known {
+		if *texts == nil || len(*texts) >= 64 {
+			*texts = make(map[int64]any, 64)
+		}
+		text = t.UTC().Format(layout)
+		(*texts)[unix] = text
+	}
+	return text
 }

@@ -27,6 +27,8 @@ type Store struct {
 	writes writeStatements
 	// tallies and looks are the same statement, for the writer and for the reader.
 	tallies, looks statement
+
+	scratch runner // of the transaction under way; the single writing connection guards it
 }
 
 var (

@@ -16,9 +16,9 @@ import (
 
 // unit is a unit of work: counter and log in one transaction.
 type unit struct {
-	store *Store
-	gorm  *gorm.DB // in the transaction
-	tx    *sql.Tx  // the same transaction, for prepared statements
+	store   *Store
+	gorm    *gorm.DB // in the transaction
+	*runner          // in the same transaction
 }
 
 var errReadOnly = errors.New("the database was opened to read only")
@@ -44,7 +44,8 @@ func (s *Store) transact(ctx context.Context, work func(*unit) error) error {
 			tx.Rollback()
 		}
 	}()
-	if err := work(&unit{store: s, gorm: tx, tx: tx.Statement.ConnPool.(*sql.Tx)}); err != nil {
+	s.scratch.tx = tx.Statement.ConnPool.(*sql.Tx) // the one transaction there can be at a time
+	if err := work(&unit{store: s, gorm: tx, runner: &s.scratch}); err != nil {
 		return err
 	}
 	done = true
@@ -60,8 +61,14 @@ func (s *Store) transact(ctx context.Context, work func(*unit) error) error {
 // process that writes without a break the lock is free for microseconds only, and
 // sleeps that long miss it until the wait is over. Many short waits do not.
 func (s *Store) begin(ctx context.Context) (*gorm.DB, error) {
+	// Once begun, a transaction is not cut short: it takes milliseconds, and watching
+	// the context costs each of its statements more than that is worth.
+	db := s.gorm.WithContext(context.WithoutCancel(ctx))
 	for {
-		tx := s.gorm.WithContext(ctx).Begin()
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		tx := db.Begin()
 		if !isBusy(tx.Error) {
 			return tx, tx.Error
 		}

@@ -1,14 +1,16 @@
 package httpapi
 
 import (
+	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/utils"
 	"go.uber.org/zap"
 
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
@@ -16,71 +18,114 @@ import (
 
 const headerRequestID = "X-Request-ID"
 
-// edge surrounds every handler: it names the request, turns a panic into an error
-// and writes the access log (at level debug: api_calls has every hit already).
-func (s *Server) edge(c *fiber.Ctx) (err error) {
-	c.Set(headerRequestID, acceptRequestID(c.Get(headerRequestID)))
-	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
-			s.log.Error("handler panicked", zap.Any("panic", r), zap.Stack("stack"), zap.String("request_id", requestID(c)))
+// handler answers a request that has the id requestID.
+type handler func(c *fiber.Ctx, requestID string) error
+
+// get routes GET and HEAD of path to h. Around h it names the request, answers
+// errors and panics, and writes the access log (at level debug: api_calls has
+// every hit already).
+func (s *Server) get(path string, h handler) {
+	s.app.Get(path, func(c *fiber.Ctx) error {
+		id := begin(c)
+		err := safely(h, c, id)
+		if entry := s.log.Check(zap.DebugLevel, "request"); entry != nil {
+			entry.Write(zap.String("method", method(c)), zap.String("path", path), zap.String("request_id", id),
+				zap.Int("status", c.Response().StatusCode()), zap.NamedError("failure", err))
 		}
-	}()
-	err = c.Next()
-	if entry := s.log.Check(zap.DebugLevel, "request"); entry != nil {
-		entry.Write(zap.String("method", c.Method()), zap.String("path", c.Path()),
-			zap.Int("status", c.Response().StatusCode()), zap.String("request_id", requestID(c)), zap.Error(err))
-	}
-	return err
+		if err != nil {
+			s.fail(c, id, err)
+		}
+		return nil
+	})
 }
 
-// acceptRequestID is the client's own id if it is fit to be logged, 1 to 128
-// visible ASCII characters, else a new one.
-func acceptRequestID(id string) string {
+// safely turns a panic of h into an error.
+func safely(h handler, c *fiber.Ctx, id string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return h(c, id)
+}
+
+// begin sets the headers of every answer and returns the request's id: the
+// client's own if it is fit to be logged, 1 to 128 visible ASCII characters, else
+// a new one.
+func begin(c *fiber.Ctx) string {
+	set(c, fiber.HeaderXContentTypeOptions, "nosniff")
+	id := string(c.Request().Header.Peek(headerRequestID))
 	fit := id != "" && len(id) <= 128
 	for i := 0; fit && i < len(id); i++ {
 		fit = id[i] > ' ' && id[i] < 0x7f
 	}
-	if fit {
-		return id
+	if !fit {
+		var random [16]byte
+		binary.NativeEndian.PutUint64(random[:8], rand.Uint64())
+		binary.NativeEndian.PutUint64(random[8:], rand.Uint64())
+		id = hex.EncodeToString(random[:])
 	}
-	var random [16]byte
-	for i := range random {
-		random[i] = byte(rand.Uint32())
-	}
-	return hex.EncodeToString(random[:])
+	set(c, headerRequestID, id)
+	return id
 }
 
-// requestID is the id that the edge has given, a copy.
-func requestID(c *fiber.Ctx) string { return strings.Clone(c.GetRespHeader(headerRequestID)) }
+// set sets a header of the answer, its name as it is spelled here.
+func set(c *fiber.Ctx, name, value string) {
+	c.Response().Header.SetCanonical(utils.UnsafeBytes(name), utils.UnsafeBytes(value)) // copies both
+}
 
-// fail answers every error, also those of requests that reached no handler.
-func (s *Server) fail(c *fiber.Ctx, err error) error {
+// noRoute answers requests that reach no handler: Fiber's own errors.
+func (s *Server) noRoute(c *fiber.Ctx, err error) error {
+	s.fail(c, begin(c), err)
+	return nil
+}
+
+// fail answers an error, and logs it if it is the server's.
+func (s *Server) fail(c *fiber.Ctx, id string, err error) {
 	p := problemOf(err)
-	p.Instance = strings.ToValidUTF8(string(c.Request().URI().PathOriginal()), "\uFFFD")
 	if p.Status >= fiber.StatusInternalServerError {
-		s.log.Error("request failed", zap.String("method", c.Method()), zap.String("path", p.Instance),
-			zap.Int("status", p.Status), zap.String("request_id", requestID(c)), zap.Error(err))
+		s.log.Error("request failed", zap.String("method", c.Method()), zap.ByteString("path", c.Request().URI().PathOriginal()),
+			zap.Int("status", p.Status), zap.String("request_id", id), zap.Error(err))
 	}
-	return send(c, p)
+	send(c, &p)
+}
+
+// send answers with a problem.
+func send(c *fiber.Ctx, p *problem.Problem) {
+	p.Instance = strings.ToValidUTF8(utils.UnsafeString(c.Request().URI().PathOriginal()), "\uFFFD") // for as long as c
+	if p.RetryAfter > 0 {
+		set(c, fiber.HeaderRetryAfter, strconv.FormatInt(p.RetryAfter, 10))
+	}
+	set(c, fiber.HeaderCacheControl, "no-store")
+	c.Status(p.Status)
+	body(c, problem.ContentType, p.AppendJSON)
+}
+
+// body answers with what write appends.
+func body(c *fiber.Ctx, contentType string, write func([]byte) []byte) {
+	response := c.Response()
+	response.Header.SetContentType(contentType)
+	response.SwapBody(write(response.SwapBody(nil)[:0])) // into memory that Fiber uses again
 }
 
 // problemOf maps what handlers return: problems as they are, Fiber's own errors
 // by their status, the rest as package problem does.
 func problemOf(err error) problem.Problem {
-	var ready asProblem
-	var framework *fiber.Error
-	switch {
-	case errors.As(err, &ready):
-		return problem.Problem(ready)
-	case errors.As(err, &framework):
-		p := problem.Of(framework.Code)
-		p.Detail = details[framework.Code]
+	switch err := err.(type) {
+	case asProblem:
+		return problem.Problem(err)
+	case *fiber.Error:
+		p := problem.Of(err.Code)
+		p.Detail = details[err.Code]
 		return p
 	}
 	return problem.From(err)
 }
+
+// asProblem lets a handler return a problem.
+type asProblem problem.Problem
+
+func (p asProblem) Error() string { return p.Detail }
 
 // details say more about the statuses that Fiber answers with by itself.
 var details = map[int]string{
@@ -90,18 +135,4 @@ var details = map[int]string{
 	fiber.StatusRequestTimeout:              "The request did not arrive in time.",
 	fiber.StatusRequestEntityTooLarge:       fmt.Sprintf("The body is larger than %d bytes.", maxBodyBytes),
 	fiber.StatusRequestHeaderFieldsTooLarge: fmt.Sprintf("The header is larger than %d bytes.", maxHeaderBytes),
-}
-
-// asProblem lets a handler return a problem.
-type asProblem problem.Problem
-
-func (p asProblem) Error() string { return p.Detail }
-
-func send(c *fiber.Ctx, p problem.Problem) error {
-	if p.RetryAfter > 0 {
-		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(p.RetryAfter, 10))
-	}
-	c.Set(fiber.HeaderCacheControl, "no-store")
-	c.Status(p.Status)
-	return c.JSON(p, problem.ContentType)
 }

@@ -15,10 +15,10 @@ type health struct {
 }
 
 // healthz says that the process answers.
-func (s *Server) healthz(c *fiber.Ctx) error { return c.JSON(health{"ok"}) }
+func (s *Server) healthz(c *fiber.Ctx, _ string) error { return c.JSON(health{"ok"}) }
 
 // readyz says that the store answers too.
-func (s *Server) readyz(c *fiber.Ctx) error {
+func (s *Server) readyz(c *fiber.Ctx, _ string) error {
 	ctx, cancel := context.WithTimeout(c.UserContext(), 2*time.Second)
 	defer cancel()
 	if err := s.store.Ping(ctx); err != nil {

@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/utils"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
@@ -16,39 +18,42 @@ const (
 	anonymous = "127.0.0.1"
 )
 
-type pong struct {
-	Message   string        `json:"message"`
-	Key       string        `json:"key"`
-	Policy    string        `json:"policy"`
-	Limit     problem.Units `json:"limit"`
-	Count     int64         `json:"count"`
-	Remaining problem.Units `json:"remaining"`
-	ResetAt   time.Time     `json:"reset_at"`
-}
-
 // ping is the limited demo endpoint. The client chooses its key, which therefore
 // protects nothing.
-func (s *Server) ping(c *fiber.Ctx) error {
+func (s *Server) ping(c *fiber.Ctx, requestID string) error {
 	key, err := clientKey(c)
 	if err != nil {
 		return err
 	}
 	decision, err := s.limiter.Hit(c.UserContext(), domain.Hit{
 		Key: key, Policies: defaultPolicies, Cost: 1,
-		Method: strings.Clone(c.Method()), Path: strings.Clone(c.Path()), RequestID: requestID(c),
+		Method: method(c), Path: "/ping", RequestID: requestID,
 	})
 	if err != nil {
 		return headerProblem(err)
 	}
-	problem.Headers(decision, c.Set)
-	if err := decision.Err(); err != nil {
-		return err
-	}
-	p := decision.Policies[0]
-	return c.JSON(pong{
-		Message: "pong", Key: decision.Key, Policy: p.Policy, Limit: problem.Units(p.Limit), Count: p.Count,
-		Remaining: problem.Units(p.Remaining()), ResetAt: p.Window.End,
+	problem.Headers(&decision, func(name string, value []byte) {
+		c.Response().Header.SetCanonical(utils.UnsafeBytes(name), value) // copies both
 	})
+	if exceeded := decision.Exceeded(); exceeded != nil {
+		refusal := problem.RateLimitExceeded(exceeded)
+		send(c, &refusal)
+		return nil
+	}
+	body(c, fiber.MIMEApplicationJSON, func(b []byte) []byte { return appendPong(b, &decision) })
+	return nil
+}
+
+// appendPong appends the answer to a ping that was allowed.
+func appendPong(b []byte, d *domain.Decision) []byte {
+	p := &d.Policies[0]
+	b = problem.AppendString(append(b, `{"message":"pong","key":`...), d.Key)
+	b = problem.AppendString(append(b, `,"policy":`...), p.Policy)
+	b = problem.AppendUnits(append(b, `,"limit":`...), p.Limit)
+	b = strconv.AppendInt(append(b, `,"count":`...), p.Count, 10)
+	b = problem.AppendUnits(append(b, `,"remaining":`...), p.Remaining())
+	b = p.Window.End.AppendFormat(append(b, `,"reset_at":"`...), time.RFC3339)
+	return append(b, `"}`...)
 }
 
 var defaultPolicies = []string{DefaultPolicy}
@@ -70,6 +75,14 @@ func clientKey(c *fiber.Ctx) (string, error) {
 		return anonymous, nil
 	}
 	return key, nil
+}
+
+// method is the request's method, which is GET or HEAD.
+func method(c *fiber.Ctx) string {
+	if c.Request().Header.IsHead() {
+		return fiber.MethodHead
+	}
+	return fiber.MethodGet
 }
 
 // headerProblem names the header instead of the key that came from it.

@@ -50,14 +50,13 @@ func New(log *zap.Logger, limiter *application.Limiter, store Pinger) *Server {
 		ReadTimeout:           readTimeout,
 		WriteTimeout:          writeTimeout,
 		IdleTimeout:           idleTimeout,
-		ErrorHandler:          s.fail,
+		ErrorHandler:          s.noRoute,
 	})
 	s.app.Server().CloseOnShutdown = true
-	s.app.Use(s.edge)
-	s.app.Get("/ping", s.ping) // HEAD too, as for each GET
-	s.app.Get("/status", s.status)
-	s.app.Get("/healthz", s.healthz)
-	s.app.Get("/readyz", s.readyz)
+	s.get("/ping", s.ping)
+	s.get("/status", s.status)
+	s.get("/healthz", s.healthz)
+	s.get("/readyz", s.readyz)
 	return s
 }
 

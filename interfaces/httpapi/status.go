@@ -23,7 +23,7 @@ type status struct {
 }
 
 // status shows the counter of a key and changes nothing.
-func (s *Server) status(c *fiber.Ctx) error {
+func (s *Server) status(c *fiber.Ctx, _ string) error {
 	query, err := parseQuery(c)
 	if err != nil {
 		return err

@@ -15,24 +15,26 @@ import (
 //     (draft-ietf-httpapi-ratelimit-headers-11 sections 3 and 4)
 //   - Cache-Control: no-store, since the answer is one client's at one moment
 //
-// Retry-After comes with the problem of a refusal.
-func Headers(d domain.Decision, set func(name, value string)) {
-	set("Cache-Control", "no-store")
+// Retry-After comes with the problem of a refusal. The bytes passed to set are
+// used again once it returns.
+func Headers(d *domain.Decision, set func(name string, value []byte)) {
+	var buffer [128]byte
+	value := append(buffer[:0], "no-store"...)
+	set("Cache-Control", value)
 	if nearest := d.Nearest(); nearest.Limit != domain.Unlimited {
-		set("X-RateLimit-Limit", strconv.FormatInt(nearest.Limit, 10))
-		set("X-RateLimit-Remaining", strconv.FormatInt(nearest.Remaining(), 10))
-		set("X-RateLimit-Reset", strconv.FormatInt(nearest.Window.End.Unix(), 10))
+		set("X-RateLimit-Limit", strconv.AppendInt(value[:0], nearest.Limit, 10))
+		set("X-RateLimit-Remaining", strconv.AppendInt(value[:0], nearest.Remaining(), 10))
+		set("X-RateLimit-Reset", strconv.AppendInt(value[:0], nearest.Window.End.Unix(), 10))
 	}
-	var buffer [256]byte
-	if list := appendItems(buffer[:0], d, appendQuota); len(list) > 0 {
-		set("RateLimit-Policy", string(list))
-		set("RateLimit", string(appendItems(buffer[:0], d, appendLeft)))
+	if list := appendItems(value[:0], d, appendQuota); len(list) > 0 {
+		set("RateLimit-Policy", list)
+		set("RateLimit", appendItems(value[:0], d, appendLeft))
 	}
 }
 
 // appendItems writes a List (RFC 9651 section 4.1.1) of one Item for each policy
 // that has a limit. Names of policies need no escape in a String.
-func appendItems(list []byte, d domain.Decision, parameters func([]byte, domain.Decision, *domain.PolicyDecision) []byte) []byte {
+func appendItems(list []byte, d *domain.Decision, parameters func([]byte, *domain.Decision, *domain.PolicyDecision) []byte) []byte {
 	for i := range d.Policies {
 		p := &d.Policies[i]
 		if p.Limit == domain.Unlimited {
@@ -49,12 +51,12 @@ func appendItems(list []byte, d domain.Decision, parameters func([]byte, domain.
 	return list
 }
 
-func appendQuota(list []byte, _ domain.Decision, p *domain.PolicyDecision) []byte {
+func appendQuota(list []byte, _ *domain.Decision, p *domain.PolicyDecision) []byte {
 	list = strconv.AppendInt(append(list, ";q="...), p.Limit, 10)
 	return strconv.AppendInt(append(list, ";w="...), p.Window.Seconds(), 10)
 }
 
-func appendLeft(list []byte, d domain.Decision, p *domain.PolicyDecision) []byte {
+func appendLeft(list []byte, d *domain.Decision, p *domain.PolicyDecision) []byte {
 	list = strconv.AppendInt(append(list, ";r="...), p.Remaining(), 10)
 	return strconv.AppendInt(append(list, ";t="...), p.Window.SecondsLeft(d.At), 10)
 }

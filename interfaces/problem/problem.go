@@ -22,38 +22,31 @@ const (
 	base = "https://github.com/nene2-ft/ratelimitlog/problems/"
 )
 
-// Problem is an error as a client sees it.
+// Problem is an error as a client sees it (RFC 9457). [Problem.AppendJSON] writes it.
 type Problem struct {
-	Type     string `json:"type"`
-	Title    string `json:"title"`
-	Status   int    `json:"status"`
-	Detail   string `json:"detail,omitempty"`
-	Instance string `json:"instance,omitempty"` // the path of the request
+	Type     string
+	Title    string
+	Status   int
+	Detail   string
+	Instance string // the path of the request
 
 	// Errors says what was wrong with a request, part by part.
-	Errors []Invalid `json:"errors,omitempty"`
-	*Exceeded
+	Errors []Invalid
+	// Exceeded is the refusal that a 429 tells of: its members policy, limit,
+	// window_seconds, retry_after and violated-policies. Else nil.
+	Exceeded *domain.RateLimitExceeded
 
 	// RetryAfter is sent as the header Retry-After, in seconds, unless it is 0.
-	RetryAfter int64 `json:"-"`
+	RetryAfter int64
 }
 
 // Invalid is one part of a request that was wrong.
 type Invalid struct {
-	Detail string `json:"detail"`
+	Detail string
 	// Pointer is the place in a JSON body, as a JSON Pointer in a URI fragment.
-	Pointer string `json:"pointer,omitempty"`
+	Pointer string
 	// Parameter is the name of the query parameter or header.
-	Parameter string `json:"parameter,omitempty"`
-}
-
-// Exceeded are the members that a 429 has besides.
-type Exceeded struct {
-	Policy        string   `json:"policy"`
-	Limit         int64    `json:"limit"`
-	WindowSeconds int64    `json:"window_seconds"`
-	RetryAfter    int64    `json:"retry_after"`
-	Violated      []string `json:"violated-policies"`
+	Parameter string
 }
 
 // retrySoon is the Retry-After, in seconds, of a failure that may be over any moment.
@@ -69,14 +62,7 @@ func From(err error) Problem {
 	)
 	switch {
 	case errors.As(err, &exceeded):
-		return Problem{
-			Type: TypeRateLimitExceeded, Title: http.StatusText(http.StatusTooManyRequests), Status: http.StatusTooManyRequests,
-			Detail: exceeded.Error(), RetryAfter: exceeded.RetryAfter,
-			Exceeded: &Exceeded{
-				Policy: exceeded.Policy, Limit: exceeded.Limit, WindowSeconds: exceeded.Window.Seconds(),
-				RetryAfter: exceeded.RetryAfter, Violated: exceeded.Violated,
-			},
-		}
+		return RateLimitExceeded(exceeded)
 	case errors.As(err, &invalid):
 		return InvalidRequest(Invalid{Detail: invalid.Error(), Parameter: invalid.Field})
 	case errors.As(err, &notFound):
@@ -89,6 +75,14 @@ func From(err error) Problem {
 		return unavailable("The rate limit could not be checked.")
 	}
 	return Of(http.StatusInternalServerError)
+}
+
+// RateLimitExceeded is the problem of a hit that was refused.
+func RateLimitExceeded(e *domain.RateLimitExceeded) Problem {
+	return Problem{
+		Type: TypeRateLimitExceeded, Title: http.StatusText(http.StatusTooManyRequests), Status: http.StatusTooManyRequests,
+		Detail: e.Error(), Exceeded: e, RetryAfter: e.RetryAfter,
+	}
 }
 
 // InvalidRequest is the problem of a request that makes no sense.
