@@ -6,13 +6,13 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// batch is what one commit decides: hits in order of arrival, then refusals that
-// were answered from memory. The committer uses one batch over and over.
+// batch is what one commit decides: refusals that were answered from memory, then
+// hits in order of arrival. The committer uses one batch over and over.
 type batch struct {
 	takes    []domain.Take
 	taken    []domain.Taken // of takes, once the store has answered
-	entries  []*entry       // of the first takes
-	refusals []*refusal     // of the others
+	refusals []*refusal     // of the first takes
+	entries  []*entry       // of the others
 	calls    []domain.Call
 	shared   map[refusalID]int // the call that hits refused alike share
 }
@@ -36,7 +36,7 @@ func (b *batch) addHit(e *entry) {
 	b.takes = append(b.takes, domain.Take{Slots: e.slots, Cost: e.hit.Cost})
 }
 
-// addRefusals comes after all addHit.
+// addRefusals comes before all addHit.
 func (b *batch) addRefusals(drained []*refusal) {
 	b.refusals = drained
 	slots := make([]domain.Slot, len(drained))
@@ -51,8 +51,11 @@ func (b *batch) addRefusals(drained []*refusal) {
 // that refused, shared by all that were refused alike.
 func (b *batch) log() {
 	clear(b.shared)
+	for i, known := range b.refusals {
+		b.addRefused(&known.slot, b.taken[i].Tallies[0], &known.hit, known.at, known.hits)
+	}
 	for i, e := range b.entries {
-		taken := &b.taken[i]
+		taken := &b.taken[len(b.refusals)+i]
 		for j := range e.slots {
 			switch {
 			case taken.Allowed:
@@ -61,9 +64,6 @@ func (b *batch) log() {
 				b.addRefused(&e.slots[j], taken.Tallies[j], &e.hit, e.at, 1)
 			}
 		}
-	}
-	for i, known := range b.refusals {
-		b.addRefused(&known.slot, b.taken[len(b.entries)+i].Tallies[0], &known.hit, known.at, known.hits)
 	}
 }
 
@@ -91,13 +91,13 @@ func (b *batch) add(slot *domain.Slot, tally domain.Tally, allowed bool, hit *do
 
 // teach tells the memory of refusals what the store said at a time.
 func (b *batch) teach(refusals *refusals, at time.Time) {
+	for i, known := range b.refusals {
+		refusals.learn(&known.slot, b.taken[i].Tallies[0], known.hit.Cost, known.units(), at)
+	}
 	for i, e := range b.entries {
 		for j := range e.slots {
-			refusals.learn(&e.slots[j], b.taken[i].Tallies[j], e.hit.Cost, 0, at)
+			refusals.learn(&e.slots[j], b.taken[len(b.refusals)+i].Tallies[j], e.hit.Cost, 0, at)
 		}
-	}
-	for i, known := range b.refusals {
-		refusals.learn(&known.slot, b.taken[len(b.entries)+i].Tallies[0], known.hit.Cost, known.units(), at)
 	}
 }
 
@@ -105,7 +105,7 @@ func (b *batch) teach(refusals *refusals, at time.Time) {
 func (b *batch) answer(err error) {
 	for i, e := range b.entries {
 		if err == nil {
-			e.taken = b.taken[i]
+			e.taken = b.taken[len(b.refusals)+i]
 		}
 		e.finish(err)
 	}

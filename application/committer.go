@@ -140,7 +140,9 @@ func (c *committer) run() {
 			entries = entries[n:]
 		}
 		if closed {
-			c.commitRefusals()
+			c.batch.reset()
+			c.batch.addRefusals(c.refusals.close())
+			c.finish(nil)
 			return
 		}
 		if c.refusals.outstanding.Load() > 0 {
@@ -186,13 +188,15 @@ func (c *committer) commit(entries []*entry) {
 		return
 	}
 	c.batch.reset()
+	if time.Now().Before(c.nextRefusals) {
+		c.batch.addRefusals(c.refusals.drainOf(entries))
+	} else {
+		c.batch.addRefusals(c.refusals.drain())
+	}
 	for _, e := range entries {
 		if e.begin() {
 			c.batch.addHit(e)
 		}
-	}
-	if !time.Now().Before(c.nextRefusals) {
-		c.batch.addRefusals(c.refusals.drain())
 	}
 	c.batch.answer(c.finish(nil))
 }

@@ -2,6 +2,7 @@ package application
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,10 +24,12 @@ type refusals struct {
 	max         int
 	wake        func()       // called when the first refusal is outstanding
 	outstanding atomic.Int64 // refusals answered and not yet counted in the store
+	size        atomic.Int64 // of full, to be read without the lock
 
 	mu      sync.Mutex
 	full    map[domain.WindowID]*fullWindow
 	pending []*refusal // in the order in which the first of each was answered
+	closed  bool       // nothing is answered any more
 }
 
 // fullWindow is what the store last said of a window, and what was refused since.
@@ -56,10 +59,16 @@ func newRefusals(maxWindows int) *refusals {
 // answer refuses the hit if every slot is certain to: it sets the tally of each
 // policy, the slots' in their order, and notes the refusal to be counted.
 func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, policies []domain.PolicyDecision) (certain bool) {
+	if r.size.Load() == 0 {
+		return false
+	}
 	var few [4]*fullWindow // most hits have one slot
 	windows := few[:0]
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
 	for i := range slots {
 		window := r.full[slots[i].ID()]
 		if window == nil || !window.refuses(&slots[i], hit.Cost, at) || len(r.pending) >= r.max {
@@ -106,10 +115,47 @@ func (w *fullWindow) note(slot *domain.Slot, hit *domain.Hit, at time.Time) (fre
 func (r *refusals) drain() []*refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	drained := r.pending
+	return r.drainLocked()
+}
+
+// close hands over the last refusals: from now on none is answered.
+func (r *refusals) close() []*refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	return r.drainLocked()
+}
+
+func (r *refusals) drainLocked() []*refusal {
+	drained := slices.DeleteFunc(r.pending, func(known *refusal) bool { return known.hits == 0 })
 	r.pending = nil
 	for _, known := range drained {
 		if window := r.full[known.slot.ID()]; window != nil {
+			window.pending = nil
+		}
+	}
+	return drained
+}
+
+// drainOf hands over the refusals on the slots of the entries, so that they are
+// counted before the entries are: the counter of a key follows the order of answers.
+func (r *refusals) drainOf(entries []*entry) (drained []*refusal) {
+	if r.outstanding.Load() == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range entries {
+		for i := range e.slots {
+			window := r.full[e.slots[i].ID()]
+			if window == nil {
+				continue
+			}
+			for _, known := range window.pending {
+				taken := *known
+				drained = append(drained, &taken)
+				known.hits = 0 // what remains in r.pending is nothing
+			}
 			window.pending = nil
 		}
 	}
@@ -120,7 +166,12 @@ func (r *refusals) drain() []*refusal {
 func (r *refusals) restore(drained []*refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending = append(drained, r.pending...)
+	r.pending = append(slices.Clone(drained), r.pending...)
+	for _, lost := range drained {
+		if window := r.full[lost.slot.ID()]; window != nil {
+			window.pending = append(window.pending, lost)
+		}
+	}
 }
 
 // counted is told that the store has counted the refusals.
@@ -132,46 +183,52 @@ func (r *refusals) counted(drained []*refusal) {
 	r.outstanding.Add(-hits)
 }
 
-// learn remembers or forgets a slot's window by what the store said of it after a
-// take of cost, at a time. counted is the units refused from memory that it counted.
+// learn is told what the store said of a slot's window, at a time, after a take of
+// cost. counted is the units refused from memory that it counted.
 func (r *refusals) learn(slot *domain.Slot, tally domain.Tally, cost, counted int64, at time.Time) {
 	slides := slot.Previous.Den > 0 // what is carried over shrinks, so that no refusal is certain
 	full := !slides && !tally.Fits(cost, slot.Limit)
-	if !full && counted == 0 {
-		return // the common case, without the lock; what is known and not true any more grows old
+	if !full && r.size.Load() == 0 {
+		return // the common case, without the lock
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := slot.ID()
-	if !full { // it was reset through another process
-		delete(r.full, id)
-		return
-	}
 	window := r.full[id]
 	if window == nil {
-		r.makeRoom(at)
+		if !full || !r.makeRoom(at) {
+			return
+		}
 		window = &fullWindow{end: slot.Window.End}
 		r.full[id] = window
+		r.size.Store(int64(len(r.full)))
 	}
 	tally.Refuses = false
 	window.stored, window.confirmed = tally, at
 	window.since = max(window.since-counted, 0)
 }
 
-// makeRoom lets one window go if the memory is full, one that has ended if a few looks find one.
-func (r *refusals) makeRoom(now time.Time) {
+// makeRoom lets one window go if the memory is full, one that has ended if a few
+// looks find one. It fails if they find only windows with refusals to be counted.
+func (r *refusals) makeRoom(now time.Time) bool {
 	if len(r.full) < r.max {
-		return
+		return true
 	}
+	looks, found := 0, false
 	var victim domain.WindowID
-	looks := 0
 	for id, window := range r.full {
-		victim = id
-		if looks++; looks == 8 || !window.end.After(now) {
+		if len(window.pending) == 0 {
+			victim, found = id, true
+			if !window.end.After(now) {
+				break
+			}
+		}
+		if looks++; looks == 8 {
 			break
 		}
 	}
 	delete(r.full, victim)
+	return found
 }
 
 // forget lets go of all windows of key under policy.
@@ -183,6 +240,7 @@ func (r *refusals) forget(policy, key string) {
 			delete(r.full, id)
 		}
 	}
+	r.size.Store(int64(len(r.full)))
 }
 
 // forgetEnded lets go of the windows that have ended.
@@ -190,8 +248,9 @@ func (r *refusals) forgetEnded(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, window := range r.full {
-		if !window.end.After(now) {
+		if !window.end.After(now) && len(window.pending) == 0 {
 			delete(r.full, id)
 		}
 	}
+	r.size.Store(int64(len(r.full)))
 }

@@ -1,0 +1,226 @@
+package application_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// ill is a store that does what before says before each unit of work.
+type ill struct {
+	store
+	before atomic.Pointer[func() error]
+}
+
+func (s *ill) set(before func() error) { s.before.Store(&before) }
+
+func (s *ill) Do(ctx context.Context, work func(domain.Counter, domain.AuditLog) error) error {
+	if before := s.before.Load(); before != nil {
+		if err := (*before)(); err != nil {
+			return err
+		}
+	}
+	return s.store.Do(ctx, work)
+}
+
+func newIll(t *testing.T) *ill { return &ill{store: openStore(t)} }
+
+func TestAStoreThatFailsIsUnavailableAndCountsNothing(t *testing.T) {
+	s := newIll(t)
+	l := newLimiter(t, s, newClock(newYear).options(), 3)
+	wantHits(t, l, "k", yes)
+	cause := errors.New("the disk is full")
+	s.set(func() error { return cause })
+	_, err := l.Hit(context.Background(), hit("k", 1))
+	if !errors.Is(err, domain.ErrUnavailable) || !errors.Is(err, cause) {
+		t.Errorf("err = %v", err)
+	}
+	if err := l.Reset(context.Background(), hit("k", 0)); !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("reset: %v", err)
+	}
+	s.set(func() error { return nil })
+	wantHits(t, l, "k", yes, yes, no)
+	wantCounter(t, l, "k", 4, 1)
+}
+
+func TestAStoreThatPanicsIsUnavailable(t *testing.T) {
+	s := newIll(t)
+	l := newLimiter(t, s, newClock(newYear).options(), 3)
+	s.set(func() error { panic("out of order") })
+	_, err := l.Hit(context.Background(), hit("k", 1))
+	if !errors.Is(err, domain.ErrUnavailable) || !strings.Contains(err.Error(), "out of order") {
+		t.Errorf("err = %v", err)
+	}
+	s.set(func() error { return nil })
+	wantHits(t, l, "k", yes)
+}
+
+func TestRefusalsAnsweredWhileTheStoreFailsAreCountedLater(t *testing.T) {
+	s := newIll(t)
+	reported := make(chan error, 100)
+	options := newClock(newYear).options()
+	options.Report = func(err error) { reported <- err }
+	l := newLimiter(t, s, options, 1)
+	wantHits(t, l, "k", yes)
+	s.set(func() error { return errors.New("ill") })
+	for range 10 {
+		wantHits(t, l, "k", no)
+	}
+	if err := <-reported; !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("reported: %v", err)
+	}
+	s.set(func() error { return nil })
+	wantCounter(t, l, "k", 11, 10)
+	if allowed, refused := sums(t, s.store.(domain.AuditLog), "k"); allowed != 1 || refused != 10 {
+		t.Errorf("the log has %d allowed and %d refused", allowed, refused)
+	}
+}
+
+func TestAStoreThatHangsCostsTheTimeoutAndNoGoroutines(t *testing.T) {
+	s := newIll(t)
+	options := newClock(newYear).options()
+	options.Timeout, options.Queue = 50*time.Millisecond, 10
+	l := newLimiter(t, s, options, 1000)
+	release := make(chan struct{})
+	s.set(func() error { <-release; return nil })
+	before := runtime.NumGoroutine()
+
+	var overloaded, late atomic.Int64
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			_, err := l.Hit(context.Background(), hit("k", 1))
+			switch {
+			case errors.Is(err, domain.ErrOverloaded):
+				overloaded.Add(1)
+			case errors.Is(err, domain.ErrUnavailable):
+				late.Add(1)
+			default:
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+	group.Wait()
+	// One batch may be under way, ten hits wait, the others are turned away.
+	if n := late.Load(); n < 10 || overloaded.Load()+n != 100 {
+		t.Errorf("%d hits were late and %d turned away", n, overloaded.Load())
+	}
+	if after := runtime.NumGoroutine(); after > before+5 {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+	close(release)
+	// Those that were turned away or gave up in the queue are not counted.
+	if count := mustHitWhenReady(t, l); count > 100-overloaded.Load()-9 {
+		t.Errorf("count = %d after %d hits were turned away and 10 gave up waiting", count, overloaded.Load())
+	}
+}
+
+// mustHitWhenReady hits until the queue takes hits again and returns the count without them.
+func mustHitWhenReady(t *testing.T, l *application.Limiter) int64 {
+	t.Helper()
+	for {
+		d, err := l.Hit(context.Background(), hit("k", 1))
+		if err == nil {
+			return d.Policies[0].Count - 1
+		}
+		if !errors.Is(err, domain.ErrOverloaded) {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestAHitEndsWithItsContext(t *testing.T) {
+	s := newIll(t)
+	l := newLimiter(t, s, newClock(newYear).options(), 3)
+	entered, release := make(chan struct{}), make(chan struct{})
+	s.set(func() error { close(entered); <-release; return nil })
+	go l.Hit(context.Background(), hit("other", 1))
+	<-entered
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() {
+		_, err := l.Hit(ctx, hit("k", 1))
+		ended <- err
+	}()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+	s.set(func() error { return nil })
+	close(release)
+	wantHits(t, l, "k", yes, yes, yes, no)
+}
+
+func TestStoppingDecidesWhatWaitsAndCountsWhatWasAnswered(t *testing.T) { // case 128
+	store := openStore(t)
+	policies, err := application.NewPolicies(policy(t, "default", 100, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, stop := application.NewLimiter(policies, application.Stores{Units: store, Counter: store}, newClock(newYear).options())
+	var allowed, refused, turnedAway atomic.Int64
+	var group sync.WaitGroup
+	for g := range 32 {
+		group.Go(func() {
+			for range 100 {
+				d, err := l.Hit(context.Background(), hit(fmt.Sprintf("k%d", g%4), 1))
+				switch {
+				case errors.Is(err, domain.ErrUnavailable):
+					turnedAway.Add(1)
+				case err != nil:
+					t.Error(err)
+				case d.Allowed:
+					allowed.Add(1)
+				default:
+					refused.Add(1)
+				}
+				if allowed.Load() == 350 {
+					go stop()
+				}
+			}
+		})
+	}
+	group.Wait()
+	stop()
+	if _, err := l.Hit(context.Background(), hit("k0", 1)); !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("a hit after the stop: %v", err)
+	}
+	var loggedAllowed, loggedRefused int64
+	for k := range 4 {
+		a, r := sums(t, store, fmt.Sprintf("k%d", k))
+		loggedAllowed, loggedRefused = loggedAllowed+a, loggedRefused+r
+	}
+	if loggedAllowed != allowed.Load() || loggedRefused < refused.Load() {
+		t.Errorf("answered %d allowed, %d refused; logged %d and %d", allowed.Load(), refused.Load(), loggedAllowed, loggedRefused)
+	}
+}
+
+func TestManyHitsShareACommit(t *testing.T) {
+	s := newIll(t)
+	var commits atomic.Int64
+	s.set(func() error { commits.Add(1); time.Sleep(2 * time.Millisecond); return nil })
+	l := newLimiter(t, s, newClock(newYear).options(), 100000)
+	var group sync.WaitGroup
+	for range 64 {
+		group.Go(func() {
+			for range 10 {
+				mustHit(t, l, hit("k", 1))
+			}
+		})
+	}
+	group.Wait()
+	if n := commits.Load(); n > 160 {
+		t.Errorf("640 hits, 64 at a time, took %d commits", n)
+	}
+	wantCounter(t, l, "k", 640, 0)
+}

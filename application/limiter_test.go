@@ -1,0 +1,361 @@
+package application_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+const yes, no = true, false
+
+func TestALimitOfThreeAllowsThreeAndShowsTheAttemptsBeyond(t *testing.T) {
+	clock := newClock(newYear.Add(10 * time.Second))
+	store := openStore(t)
+	l := newLimiter(t, store, clock.options(), 3)
+	wantHits(t, l, "alice", yes, yes)
+	third := mustHit(t, l, hit("alice", 1))
+	if p := third.Policies[0]; !third.Allowed || p.Remaining() != 0 || p.Window.End != newYear.Add(time.Minute) {
+		t.Errorf("the third hit is %+v", third) // case 2: the end of the window, not now
+	}
+	fourth := mustHit(t, l, hit("alice", 1))
+	var exceeded *domain.RateLimitExceeded
+	if !errors.As(fourth.Err(), &exceeded) || exceeded.RetryAfter != 50 {
+		t.Errorf("the fourth hit is %+v", fourth.Err())
+	}
+	wantHits(t, l, "alice", no)
+	wantHits(t, l, "bob", yes)
+	wantCounter(t, l, "alice", 5, 2)
+	wantCounter(t, l, "nobody", 0, 0)
+	if allowed, refused := sums(t, store, "alice"); allowed != 3 || refused != 2 {
+		t.Errorf("the log has %d allowed and %d refused units, want 3 and 2", allowed, refused)
+	}
+	clock.set(newYear.Add(time.Minute))
+	wantHits(t, l, "alice", yes)
+}
+
+// Case 1: the answers from memory are those of the store.
+func TestRefusalsFromMemoryAreThoseOfTheStore(t *testing.T) {
+	for _, windows := range []int{1 << 10, 1} { // with 1 the memory forgets at every turn
+		clock := newClock(newYear)
+		options := clock.options()
+		options.FullWindows = windows
+		store := openStore(t)
+		l := newLimiter(t, store, options, 10)
+		for i := range 10 {
+			if d := mustHit(t, l, hit("a", 1)); !d.Allowed || d.Policies[0].Remaining() != int64(9-i) {
+				t.Errorf("hit %d: %+v", i+1, d)
+			}
+		}
+		wantHits(t, l, "a", no)
+		for _, cost := range []int64{3, 3, 3} {
+			mustHit(t, l, hit("b", cost))
+		}
+		if mustHit(t, l, hit("b", 5)).Allowed { // learned: 9 of 10 used, 5 do not fit
+			t.Error("a cost of 5 was allowed with 1 left")
+		}
+		if mustHit(t, l, hit("b", 5)).Allowed {
+			t.Error("a cost of 5 was allowed with 1 left, the second time")
+		}
+		wantHits(t, l, "b", yes, no, no) // the one that is left
+		wantHits(t, l, "a", no)
+		wantCounter(t, l, "a", 12, 2)
+		wantCounter(t, l, "b", 22, 12)
+		if allowed, refused := sums(t, store, "b"); allowed != 10 || refused != 12 {
+			t.Errorf("the log of b has %d allowed and %d refused, want 10 and 12", allowed, refused)
+		}
+	}
+}
+
+func TestManyGoroutinesAndTwoLimitersAdmitExactlyTheLimit(t *testing.T) {
+	store := openStore(t)
+	limiters := []*application.Limiter{
+		newLimiter(t, store, application.Options{Now: newClock(newYear).now}, 500),
+		newLimiter(t, store, application.Options{Now: newClock(newYear).now, Batch: 3}, 500),
+	}
+	var admitted atomic.Int64
+	var group sync.WaitGroup
+	for g := range 64 {
+		group.Go(func() {
+			for range 5000 / 64 {
+				if mustHit(t, limiters[g%2], hit("k", 1)).Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	const hits = 64 * (5000 / 64)
+	if admitted.Load() != 500 {
+		t.Errorf("%d hits were allowed, want 500", admitted.Load())
+	}
+	// Each limiter's look shows what it answered itself; both have to be asked first.
+	mustHit(t, limiters[0], hit("k", 0))
+	wantCounter(t, limiters[1], "k", hits, hits-500)
+	if allowed, refused := sums(t, store, "k"); allowed != 500 || refused != hits-500 {
+		t.Errorf("the log has %d allowed and %d refused", allowed, refused)
+	}
+}
+
+// Whatever is hit in whatever order, what was allowed fits the limits, what was
+// refused did not, and counters and log agree.
+func TestAnySequenceOfHitsAgreesWithAModel(t *testing.T) {
+	store := openStore(t)
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		limit := rapid.Int64Range(1, 12).Draw(rt, "limit")
+		clock := newClock(newYear)
+		policies, err := application.NewPolicies(policy(t, "default", limit, time.Minute), policy(t, "wide", 20, time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := clock.options()
+		options.FullWindows = rapid.IntRange(1, 4).Draw(rt, "memory")
+		l, stop := application.NewLimiter(policies, application.Stores{Units: store, Counter: store}, options)
+		defer stop()
+		type row struct{ used, refused int64 }
+		model := map[string]row{}
+		sets := [][]string{{"default"}, {"wide"}, {"default", "wide"}, {"wide", "default"}}
+		for range rapid.IntRange(1, 30).Draw(rt, "hits") {
+			h := domain.Hit{
+				Key:      fmt.Sprintf("%d-%d", run, rapid.IntRange(0, 2).Draw(rt, "key")),
+				Policies: sets[rapid.IntRange(0, 3).Draw(rt, "policies")],
+				Cost:     rapid.Int64Range(1, limit).Draw(rt, "cost"),
+			}
+			limits := map[string]int64{"default": limit, "wide": 20}
+			want := true
+			for _, p := range h.Policies {
+				want = want && model[p+h.Key].used+h.Cost <= limits[p]
+			}
+			d, err := l.Hit(context.Background(), h)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if d.Allowed != want {
+				rt.Fatalf("%+v: allowed = %v, want %v", h, d.Allowed, want)
+			}
+			for i, p := range h.Policies {
+				r := model[p+h.Key]
+				switch {
+				case want:
+					r.used += h.Cost
+				case r.used+h.Cost > limits[p]:
+					r.refused += h.Cost
+				}
+				model[p+h.Key] = r
+				if got := d.Policies[i]; got.Used() != r.used || got.Refused != r.refused {
+					rt.Fatalf("%+v under %s: %+v, want %+v", h, p, got.Tally, r)
+				}
+			}
+		}
+		for k := range 3 {
+			key := fmt.Sprintf("%d-%d", run, k)
+			wantCounter(t, l, key, model["default"+key].used+model["default"+key].refused, model["default"+key].refused)
+			allowed, refused := sums(t, store, key)
+			if used := model["default"+key].used + model["wide"+key].used; allowed != used {
+				rt.Fatalf("the log of %s has %d allowed, want %d", key, allowed, used)
+			}
+			if want := model["default"+key].refused + model["wide"+key].refused; refused != want {
+				rt.Fatalf("the log of %s has %d refused, want %d", key, refused, want)
+			}
+		}
+	})
+}
+
+func TestCostZeroLooksWithoutCountingOrLogging(t *testing.T) { // case 35
+	store := openStore(t)
+	l := newLimiter(t, store, newClock(newYear).options(), 3)
+	wantHits(t, l, "k", yes, yes, yes, no)
+	for range 1000 {
+		if d := mustHit(t, l, hit("k", 0)); !d.Allowed || d.Policies[0].Count != 4 || d.Policies[0].Remaining() != 0 {
+			t.Fatalf("a look shows %+v", d)
+		}
+	}
+	if allowed, refused := sums(t, store, "k"); allowed != 3 || refused != 1 {
+		t.Errorf("the log has %d allowed and %d refused", allowed, refused)
+	}
+}
+
+func TestCostsThatMakeNoSenseAreInvalidAndCountNothing(t *testing.T) { // cases 28, 29, 31, 32
+	store := openStore(t)
+	l := newLimiter(t, store, newClock(newYear).options(), 10)
+	for _, cost := range []int64{-1, -1000, math.MinInt64, 11, 100, 2147483648, domain.MaxUnits, domain.MaxUnits + 1, math.MaxInt64} {
+		_, err := l.Hit(context.Background(), hit("k", cost))
+		var invalid *domain.InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != "cost" {
+			t.Errorf("cost %d: %v", cost, err)
+		}
+	}
+	wantCounter(t, l, "k", 0, 0)
+	for _, c := range []struct {
+		cost    int64
+		allowed bool
+	}{{5, yes}, {5, yes}, {1, no}} {
+		if got := mustHit(t, l, hit("k", c.cost)).Allowed; got != c.allowed {
+			t.Errorf("cost %d: allowed = %v", c.cost, got)
+		}
+	}
+	wantCounter(t, l, "k", 11, 1)
+	if allowed, refused := sums(t, store, "k"); allowed != 10 || refused != 1 {
+		t.Errorf("the log has %d allowed and %d refused", allowed, refused)
+	}
+}
+
+func TestLimitZeroBlocksAndUnlimitedDoesNot(t *testing.T) {
+	store := openStore(t)
+	l := newLimiter(t, store, newClock(newYear).options(), 0, policy(t, "free", domain.Unlimited, time.Minute),
+		policy(t, "most", domain.MaxUnits, 365*24*time.Hour))
+	wantHits(t, l, "k", no, no)
+	for range 3 {
+		if d := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"free"}, Cost: domain.MaxUnits}); !d.Allowed {
+			t.Error("no limit refused")
+		}
+	}
+	if d := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"most"}, Cost: domain.MaxUnits}); !d.Allowed || d.Policies[0].Remaining() != 0 {
+		t.Errorf("the largest cost within the largest limit: %+v", d)
+	}
+}
+
+func TestHitsThatMakeNoSenseNameWhatIsWrong(t *testing.T) {
+	l := newLimiter(t, openStore(t), newClock(newYear).options(), 3)
+	for _, c := range []struct {
+		hit   domain.Hit
+		field string
+	}{
+		{domain.Hit{Policies: []string{"default"}, Cost: 1}, "key"},
+		{domain.Hit{Key: strings.Repeat("x", 513), Policies: []string{"default"}, Cost: 1}, "key"},
+		{domain.Hit{Key: "k", Cost: 1}, "policies"},
+		{domain.Hit{Key: "k", Policies: []string{"default", "default"}, Cost: 1}, "policies"},
+	} {
+		var invalid *domain.InvalidError
+		if _, err := l.Hit(context.Background(), c.hit); !errors.As(err, &invalid) || invalid.Field != c.field {
+			t.Errorf("%+v: %v", c.hit, err)
+		}
+		if err := l.Reset(context.Background(), c.hit); !errors.As(err, &invalid) || invalid.Field != c.field {
+			t.Errorf("reset %+v: %v", c.hit, err)
+		}
+	}
+	_, err := l.Hit(context.Background(), domain.Hit{Key: "k", Policies: []string{"nope"}, Cost: 1})
+	if !errors.Is(err, domain.ErrNotFound) || err.Error() != `there is no policy named "nope"` {
+		t.Errorf("unknown policy: %v", err)
+	}
+}
+
+func TestPoliciesOfOneNameAreRefused(t *testing.T) {
+	_, err := application.NewPolicies(policy(t, "p", 1, time.Minute), policy(t, "p", 2, time.Minute))
+	var invalid *domain.InvalidError
+	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "p is defined twice") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestChangingALimitKeepsTheCounts(t *testing.T) { // cases 49, 86, 143
+	store := openStore(t)
+	clock := newClock(newYear)
+	wantHits(t, newLimiter(t, store, clock.options(), 3), "k", yes, yes, yes, no)
+	raised := newLimiter(t, store, clock.options(), 5)
+	wantHits(t, raised, "k", yes, yes, no)
+	wantHits(t, newLimiter(t, store, clock.options(), 4), "k", no)
+}
+
+func TestLimitersOfOneStoreDoNotShareCounters(t *testing.T) { // cases 46, 47
+	store := openStore(t)
+	l := newLimiter(t, store, newClock(newYear).options(), 3, policy(t, "b", 100, time.Minute), policy(t, "day", 50, 24*time.Hour))
+	wantHits(t, l, "k", yes, yes, yes, no)
+	if d := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"b"}, Cost: 1}); d.Policies[0].Remaining() != 99 {
+		t.Errorf("b: %+v", d)
+	}
+	if d := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"day", "default"}, Cost: 1}); d.Allowed {
+		t.Error("a hit was allowed that one of its policies refuses")
+	}
+	if d := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"day"}}); d.Policies[0].Count != 0 {
+		t.Errorf("day was charged by a refused hit: %+v", d)
+	}
+}
+
+func TestTheClockMayJump(t *testing.T) { // cases 8, 11, 23, 25, 26
+	clock := newClock(newYear.Add(12*time.Hour + 10*time.Second))
+	l := newLimiter(t, openStore(t), clock.options(), 3)
+	wantHits(t, l, "k", yes, yes, yes, no)
+	clock.advance(-time.Hour)
+	for range 5 {
+		d := mustHit(t, l, hit("k", 1))
+		if p := d.Policies[0]; p.Remaining() < 0 || p.Remaining() > 3 || d.RetryAfter() > 60 || !d.Allowed && d.RetryAfter() < 1 {
+			t.Errorf("an hour back: %+v", d)
+		}
+	}
+	clock.advance(time.Hour + 10*time.Second)
+	wantCounter(t, l, "k", 4, 1)
+	wantHits(t, l, "k", no)
+	clock.advance(400 * 24 * time.Hour)
+	if d := mustHit(t, l, hit("k", 1)); !d.Allowed || d.Policies[0].Remaining() != 2 {
+		t.Errorf("after 400 days: %+v", d)
+	}
+	clock.set(time.Unix(-10, 0))
+	wantHits(t, l, "k", yes, yes, yes)
+	if d := mustHit(t, l, hit("k", 1)); d.Allowed || d.RetryAfter() != 10 || d.Policies[0].Window.Start.Unix() != -60 {
+		t.Errorf("ten seconds before 1970: %+v", d)
+	}
+	clock.set(time.Unix(0, 0))
+	wantHits(t, l, "k", yes)
+}
+
+func TestWhoeverWaitsForRetryAfterIsAdmitted(t *testing.T) { // cases 97, 98
+	rapid.Check(t, func(rt *rapid.T) {
+		clock := newClock(newYear)
+		l := newLimiter(t, openStore(t), clock.options(), 1, policy(t, "odd", 1, 7*time.Second))
+		for range 10 {
+			clock.advance(time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(rt, "pause")))
+			h := domain.Hit{Key: "k", Policies: []string{"odd"}, Cost: 1}
+			for mustHit(t, l, h).Allowed {
+			}
+			wait := mustHit(t, l, h).RetryAfter()
+			if wait < 1 || wait > 7 {
+				rt.Fatalf("retry after %d", wait)
+			}
+			clock.advance(time.Duration(wait) * time.Second)
+			if !mustHit(t, l, h).Allowed {
+				rt.Fatalf("refused after waiting %d s", wait)
+			}
+		}
+	})
+}
+
+func TestTheLogIsInTheOrderOfRequestsWithTheirTimes(t *testing.T) { // case 155
+	clock := newClock(newYear)
+	store := openStore(t)
+	l := newLimiter(t, store, clock.options(), 1000)
+	for i := range 100 {
+		clock.advance(time.Millisecond)
+		h := hit("k", 1)
+		h.RequestID, h.Method, h.Path = fmt.Sprint(i), "GET", "/ping"
+		mustHit(t, l, h)
+	}
+	calls, err := store.Calls(context.Background(), domain.CallQuery{OldestFirst: true, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(calls) != 100 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	for i, call := range calls {
+		want := domain.Call{
+			ID: int64(i + 1), Kind: domain.CallHit, At: newYear.Add(time.Duration(i+1) * time.Millisecond), Policy: "default", Key: "k",
+			Cost: 1, Hits: 1, Allowed: true, Count: int64(i + 1), Limit: 1000, WindowStart: newYear, Method: "GET", Path: "/ping", RequestID: fmt.Sprint(i),
+		}
+		if call != want {
+			t.Errorf("call %d is\n%+v, want\n%+v", i, call, want)
+		}
+	}
+}
