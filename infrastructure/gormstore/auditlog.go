@@ -34,6 +34,8 @@ func (s *Store) Append(ctx context.Context, calls []domain.Call) error {
 // transaction ends before it returns, so that whoever pages through a long log
 // does not keep the write-ahead log from being reused.
 func (s *Store) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
+	s.wal.reading.RLock()
+	defer s.wal.reading.RUnlock()
 	return calls(s.reads.WithContext(ctx), query)
 }
 

@@ -83,6 +83,8 @@ func (s *Store) Take(ctx context.Context, takes []domain.Take) (taken []domain.T
 // Look implements [domain.Counter] with the connections that read, so that it
 // never waits for a writer.
 func (s *Store) Look(ctx context.Context, slots []domain.Slot) ([]domain.Tally, error) {
+	s.wal.reading.RLock()
+	defer s.wal.reading.RUnlock()
 	return look(ctx, slots, &s.looks, new(runner))
 }
 

@@ -25,23 +25,33 @@ type writeStatements struct {
 }
 
 func prepareWrites(ctx context.Context, db *gorm.DB, pool *sql.DB) (w writeStatements, err error) {
-	dry := db.Session(&gorm.Session{DryRun: true, SkipDefaultTransaction: true})
-	if w.upsertWindows, err = prepare(ctx, pool, func(n int) (string, error) {
+	if w.upsertWindows, err = prepare(ctx, pool, composeUpsert(db)); err != nil {
+		return w, err
+	}
+	w.insertCalls, err = prepare(ctx, pool, composeInsert(db))
+	return w, err
+}
+
+// composeUpsert has GORM compose the upsert of n windows. Windows are written
+// with the numbers that were decided under the write lock, not with differences.
+func composeUpsert(db *gorm.DB) func(n int) (string, error) {
+	return func(n int) (string, error) {
 		rows := make([]windowRow, n)
-		tx := dry.Clauses(clause.OnConflict{
+		tx := db.Session(&gorm.Session{DryRun: true}).Clauses(clause.OnConflict{
 			Columns:   []clause.Column{{Name: "policy"}, {Name: "key"}, {Name: "window_start"}},
 			DoUpdates: clause.AssignmentColumns([]string{"count", "refused"}),
 		}).Create(&rows)
 		return tx.Statement.SQL.String(), tx.Error
-	}); err != nil {
-		return w, err
 	}
-	w.insertCalls, err = prepare(ctx, pool, func(n int) (string, error) {
+}
+
+// composeInsert has GORM compose the insert of n calls.
+func composeInsert(db *gorm.DB) func(n int) (string, error) {
+	return func(n int) (string, error) {
 		rows := make([]newCallRow, n)
-		tx := dry.Create(&rows)
+		tx := db.Session(&gorm.Session{DryRun: true}).Create(&rows)
 		return tx.Statement.SQL.String(), tx.Error
-	})
-	return w, err
+	}
 }
 
 // prepareTallies prepares the read of n windows. It returns the ordinal of each

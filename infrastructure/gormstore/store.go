@@ -28,6 +28,7 @@ type Store struct {
 	// tallies and looks are the same statement, for the writer and for the reader.
 	tallies, looks statement
 
+	wal     wal
 	scratch runner // of the transaction under way; the single writing connection guards it
 }
 
@@ -88,6 +89,7 @@ func (s *Store) open(ctx context.Context, at location, options Options) (err err
 		s.reader, s.reads, s.looks = s.writer, s.gorm, s.tallies
 		return nil
 	}
+	s.wal.path = at.path + "-wal"
 	return s.openReader(ctx, at)
 }
 
@@ -102,9 +104,6 @@ func OpenReader(ctx context.Context, dsn string) (*Store, error) {
 	if _, err = os.Stat(at.path); err == nil {
 		err = s.openReader(ctx, at)
 	}
-	if err == nil {
-		err = checkSchema(ctx, s.reader)
-	}
 	if err != nil {
 		s.Close()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -117,6 +116,9 @@ func OpenReader(ctx context.Context, dsn string) (*Store, error) {
 
 func (s *Store) openReader(ctx context.Context, at location) (err error) {
 	s.reader = openPool(at.uri(reader()), readers)
+	if err := checkSchema(ctx, s.reader); err != nil {
+		return err
+	}
 	if s.reads, err = openGORM(s.reader); err != nil {
 		return err
 	}
@@ -158,10 +160,8 @@ func openGORM(pool *sql.DB) (*gorm.DB, error) {
 // under a global name.
 type connector struct{ uri string }
 
-// setup is run on each connection. The write-ahead log is folded into the file
-// when it has reached 16 MiB, and is cut to 64 MiB should a reader that stayed
-// long have made it grow.
-const setup = `PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864`
+// setup is run on each connection; for the numbers see wal.go.
+var setup = fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d; PRAGMA journal_size_limit = %d`, walPages, walBytes)
 
 var sqliteDriver = &sqlite3.SQLiteDriver{ConnectHook: func(c *sqlite3.SQLiteConn) error {
 	_, err := c.Exec(setup, nil)

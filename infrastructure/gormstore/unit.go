@@ -52,6 +52,7 @@ func (s *Store) transact(ctx context.Context, work func(*unit) error) error {
 	if err := tx.Commit().Error; err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	s.shorten()
 	return nil
 }
 
