@@ -3,7 +3,9 @@ package gormstore
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Synchronous is how hard a commit is to lose.
@@ -48,14 +50,17 @@ func (l location) uri(params url.Values) string {
 	return "file:" + path + "?" + params.Encode()
 }
 
-// writer are the parameters of the connection that writes. Its own wait for the
-// lock is short because begin tries again, see there.
+// writerWait is how long the connection that writes waits for the lock by itself.
+// It is short because begin tries again, see there.
+const writerWait = 50 * time.Millisecond
+
+// writer are the parameters of the connection that writes.
 func writer(synchronous Synchronous) url.Values {
 	return url.Values{
 		"_journal_mode": {"WAL"},
 		"_synchronous":  {string(synchronous)},
 		"_txlock":       {"immediate"},
-		"_busy_timeout": {"50"},
+		"_busy_timeout": {strconv.FormatInt(writerWait.Milliseconds(), 10)},
 	}
 }
 

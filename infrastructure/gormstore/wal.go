@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -12,7 +13,10 @@ import (
 const (
 	walPages = 4096 // 16 MiB
 	walBytes = 2 * walPages * 4096
-	walPause = 500 * time.Millisecond
+	// How long to wait for the reads under way, which take some milliseconds, and
+	// how long to leave a reader alone that did not end in that time.
+	walWait  = 250 * time.Millisecond
+	walPause = 2 * time.Second
 )
 
 // wal keeps the write-ahead log of a file short.
@@ -25,8 +29,10 @@ type wal struct {
 }
 
 // shorten folds the log into the file and cuts it if it has grown beyond
-// walBytes. Reads of this process wait for that; those of others must leave a gap
-// within the connection's busy timeout, else it is tried again after walPause.
+// walBytes. It waits for the reads under way and holds up those of this process
+// that come; once all is folded in, readers do not use the log any more. Somebody
+// else's read that lasts longer than walWait is in the way; then it is tried
+// again after walPause.
 func (s *Store) shorten() {
 	if s.wal.path == "" {
 		return
@@ -41,7 +47,8 @@ func (s *Store) shorten() {
 	s.wal.reading.Lock()
 	defer s.wal.reading.Unlock()
 	// That a reader is in the way is a row of its answer, not an error.
-	s.writer.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	s.writer.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = %d`,
+		walWait.Milliseconds(), writerWait.Milliseconds()))
 	if s.wal.tooLong() {
 		s.wal.failed = time.Now()
 	}
