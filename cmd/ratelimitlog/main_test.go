@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// command runs the program in this process, in a directory of its own.
+type command struct {
+	t   *testing.T
+	dir string
+}
+
+func newCommand(t *testing.T) command {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	return command{t, dir}
+}
+
+func (c command) run(args ...string) (status int, stdout, stderr string) {
+	c.t.Helper()
+	var out, errs bytes.Buffer
+	status = run(context.Background(), args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// want runs the program and compares its exit status; what it prints must contain texts.
+func (c command) want(status int, args []string, texts ...string) string {
+	c.t.Helper()
+	got, stdout, stderr := c.run(args...)
+	if got != status {
+		c.t.Errorf("%q: exit status %d, want %d\n%s%s", args, got, status, stdout, stderr)
+	}
+	for _, text := range texts {
+		if !strings.Contains(stdout+stderr, text) {
+			c.t.Errorf("%q printed\n%s%swhich lacks %q", args, stdout, stderr, text)
+		}
+	}
+	return stdout
+}
+
+// long makes windows that a test does not outlive.
+const long = "--window=36500d"
+
+func TestHitStatusResetAndCallsAgree(t *testing.T) {
+	c := newCommand(t)
+	c.want(0, []string{"hit", "alice", "--limit=2", long}, "allowed", "policy default: 1 of 2 left", "(attempted 1, refused 0)")
+	c.want(0, []string{"hit", "alice", "--limit=2", long}, "0 of 2 left")
+	c.want(3, []string{"hit", "alice", "--limit=2", long}, "refused, retry after", "0 of 2 left", "(attempted 3, refused 1)")
+	c.want(0, []string{"status", "alice", "--limit=2", long}, "0 of 2 left", "(attempted 3, refused 1)")
+	c.want(0, []string{"status", "bob", "--limit=unlimited", long}, "no limit", "(attempted 0, refused 0)")
+	c.want(0, []string{"reset", "alice"}, `policy default: "alice" starts anew`)
+	c.want(0, []string{"status", "alice", "--limit=2", long}, "2 of 2 left")
+
+	calls := c.want(0, []string{"calls"})
+	if lines := strings.Split(strings.TrimSpace(calls), "\n"); len(lines) != 5 || !strings.Contains(lines[1], "reset") || !strings.Contains(lines[2], "refused") {
+		t.Errorf("calls:\n%s", calls)
+	}
+	if got := c.want(0, []string{"calls", "--outcome=refused", "--key=alice", "-n1"}); strings.Count(got, "\n") != 2 {
+		t.Errorf("one refused call:\n%s", got)
+	}
+}
+
+func TestJSONIsForPrograms(t *testing.T) {
+	c := newCommand(t)
+	var hit struct {
+		Allowed    bool
+		Key        string
+		Cost       int64
+		RetryAfter int64 `json:"retry_after"`
+		Policies   []struct {
+			Policy                           string
+			Allowed                          bool
+			Limit, Count, Refused, Remaining int64
+			WindowStart                      string `json:"window_start"`
+			WindowEnd                        string `json:"window_end"`
+		}
+	}
+	decode(t, c.want(0, []string{"hit", "k", "--cost=3", "--limit=5", long, "--json"}), &hit)
+	if p := hit.Policies[0]; !hit.Allowed || hit.Cost != 3 || hit.RetryAfter != 0 || p.Count != 3 || p.Remaining != 2 || p.WindowStart != "1970-01-01T00:00:00Z" {
+		t.Errorf("hit = %+v", hit)
+	}
+	decode(t, c.want(3, []string{"hit", "k", "--cost=3", "--limit=5", long, "--json"}), &hit)
+	if p := hit.Policies[0]; hit.Allowed || hit.RetryAfter < 1 || p.Allowed || p.Count != 6 || p.Refused != 3 || p.Remaining != 2 {
+		t.Errorf("hit = %+v", hit)
+	}
+	var status map[string]any
+	decode(t, c.want(0, []string{"status", "k", "--limit=5", long, "--json"}), &status)
+	if status["key"] != "k" || status["count"] != 6.0 || status["refused"] != 3.0 || status["remaining"] != 2.0 || status["policy"] != "default" {
+		t.Errorf("status = %v", status)
+	}
+	decode(t, c.want(0, []string{"reset", "k", "--json"}), &status)
+	lines := strings.Split(strings.TrimSpace(c.want(0, []string{"calls", "-n0", "--json"})), "\n")
+	var kinds []string
+	for i, line := range lines {
+		var call map[string]any
+		decode(t, line, &call)
+		kinds = append(kinds, fmt.Sprintf("%v %v %v", call["kind"], call["allowed"], call["limit"]))
+		if call["id"] != float64(len(lines)-i) {
+			t.Errorf("call %d has id %v", i, call["id"])
+		}
+	}
+	if got := strings.Join(kinds, " "); got != "reset true <nil> hit false 5 hit true 5" {
+		t.Errorf("calls = %s", got)
+	}
+	for _, args := range [][]string{{"version", "--json"}, {"prune", "--json"}, {"migrate", "--json"}} {
+		decode(t, c.want(0, args), &status)
+	}
+}
+
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+}
+
+func TestCallsPagesThroughALongLog(t *testing.T) {
+	c := newCommand(t)
+	for range 3 {
+		c.want(0, []string{"hit", "k", "--limit=unlimited"})
+	}
+	for n, want := range map[string]int{"-n1": 1, "-n2": 2, "-n3": 3, "-n50": 3, "-n0": 3} {
+		if got := strings.Count(c.want(0, []string{"calls", n, "--json"}), "\n"); got != want {
+			t.Errorf("%s shows %d calls, want %d", n, got, want)
+		}
+	}
+}
+
+func TestMisuseIsToldWithExitStatusTwo(t *testing.T) {
+	c := newCommand(t)
+	for _, m := range []struct {
+		args []string
+		text string
+	}{
+		{[]string{}, "expected one of"},
+		{[]string{"bogus"}, "bogus"},
+		{[]string{"hit"}, "<key>"},
+		{[]string{"hit", ""}, "key must not be empty"},
+		{[]string{"hit", "a\x00"}, "U+0000"},
+		{[]string{"hit", "k", "--cost=-1"}, "cost is -1"},
+		{[]string{"hit", "k", "--cost=1.5"}, "cost"},
+		{[]string{"hit", "k", "--cost=61"}, "can never pass"},
+		{[]string{"hit", "k", "--policy=nope"}, `no policy named "nope"`},
+		{[]string{"hit", "k", "--limit=-1"}, `limit "-1" is not a whole number`},
+		{[]string{"hit", "k", "--window=500ms"}, `window "500ms" is not a schedule`},
+		{[]string{"hit", "k", "--synchronous=off"}, "synchronous"},
+		{[]string{"calls", "--outcome=maybe"}, "outcome"},
+		{[]string{"calls", "-n-1"}, "number"},
+		{[]string{"serve", "--prune-every=soon"}, "prune-every"},
+	} {
+		c.want(2, m.args, m.text)
+	}
+	c.want(0, []string{"calls"})
+	if calls := c.want(0, []string{"calls", "--json"}); calls != "" {
+		t.Errorf("misuse was logged: %s", calls)
+	}
+}
+
+func TestFailuresAreToldWithExitStatusOne(t *testing.T) {
+	c := newCommand(t)
+	c.want(1, []string{"status", "k"}, "there is no such database yet")
+	c.want(1, []string{"calls"}, "there is no such database yet")
+	c.want(1, []string{"hit", "k", "--dsn=oracle://x"}, "the DSN must begin with sqlite:")
+	c.want(1, []string{"hit", "k", "--dsn=sqlite:no/such/dir/x.db"}, "open sqlite:no/such/dir/x.db")
+	c.want(1, []string{"serve", "--dsn=sqlite::memory:", "--addr=256.0.0.1:1"}, "256.0.0.1")
+	if err := os.WriteFile(filepath.Join(c.dir, "text.db"), []byte(strings.Repeat("text ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.want(1, []string{"status", "k", "--dsn=sqlite:text.db"}, "not a database")
+}
+
+func TestTheEnvironmentSetsFlags(t *testing.T) {
+	c := newCommand(t)
+	t.Setenv("RATELIMITLOG_DSN", "sqlite:other.db")
+	t.Setenv("RATELIMITLOG_LIMIT", "1")
+	t.Setenv("RATELIMITLOG_WINDOW", "36500d")
+	c.want(0, []string{"hit", "k"}, "0 of 1 left")
+	c.want(3, []string{"hit", "k"})
+	c.want(0, []string{"hit", "k", "--limit=2"}, "0 of 2 left") // a flag wins
+	if _, err := os.Stat("other.db"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	c := newCommand(t)
+	c.want(0, []string{"--help"}, "A rate limiter that remembers every decision.", "$RATELIMITLOG_DSN")
+	c.want(0, []string{"serve", "--help"}, "--addr", "$RATELIMITLOG_ADDR")
+	c.want(0, []string{"version"}, "ratelimitlog", "SQLite 3.")
+}
+
+func TestExitStatusesOfErrors(t *testing.T) {
+	for _, e := range []struct {
+		err    error
+		status int
+	}{
+		{nil, 0},
+		{&domain.InvalidError{}, 2}, {&domain.NotFoundError{}, 2}, {domain.ErrNotFound, 2},
+		{&domain.RateLimitExceeded{}, 3}, {domain.ErrOverloaded, 1}, {domain.ErrUnavailable, 1}, {errors.New("other"), 1},
+	} {
+		if got := exitStatus(e.err); got != e.status {
+			t.Errorf("%T has the exit status %d, want %d", e.err, got, e.status)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The tests below run the program as a process: the test binary is the program
+// when it is asked to be.
+func TestMain(m *testing.M) {
+	if os.Getenv("RATELIMITLOG_TEST_AS_PROGRAM") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// server is a running "serve".
+type server struct {
+	cmd    *exec.Cmd
+	url    string
+	stderr *strings.Builder
+}
+
+var listens = regexp.MustCompile(`^ratelimitlog listens on (http://127\.0\.0\.1:\d+)\n$`)
+
+// startServer runs serve on a file and waits until it says where it listens.
+func startServer(t *testing.T, file string, args ...string) *server {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{stderr: &strings.Builder{}}
+	s.cmd = exec.Command(self, append([]string{"serve", "--addr=127.0.0.1:0", "--dsn=sqlite:" + file}, args...)...)
+	s.cmd.Env = append(os.Environ(), "RATELIMITLOG_TEST_AS_PROGRAM=1")
+	s.cmd.Stderr = s.stderr
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	found := listens.FindStringSubmatch(line)
+	if found == nil {
+		t.Fatalf("serve printed %q, %v", line, err)
+	}
+	s.url = found[1]
+	return s
+}
+
+// end sends a signal and waits; it returns the exit status, -1 if the signal ended it.
+func (s *server) end(t *testing.T, signal os.Signal) int {
+	t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Wait()
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// answers counts what clients saw, by key and status.
+type answers struct {
+	mu    sync.Mutex
+	count map[string]map[int]int64
+}
+
+func (a *answers) add(key string, status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.count == nil {
+		a.count = map[string]map[int]int64{}
+	}
+	if a.count[key] == nil {
+		a.count[key] = map[int]int64{}
+	}
+	a.count[key][status]++
+}
+
+// load pings the servers with clients at a time until each has sent requests, or
+// the context ends, or no server answers any more.
+func load(ctx context.Context, a *answers, clients, requests int, key func(client, n int) string, urls ...string) {
+	transport := &http.Transport{MaxIdleConnsPerHost: clients}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	var group sync.WaitGroup
+	for c := range clients {
+		group.Go(func() {
+			for n := 0; n < requests && ctx.Err() == nil; n++ {
+				k := key(c, n)
+				r, err := http.NewRequest("GET", urls[(c+n)%len(urls)]+"/ping", nil)
+				if err != nil {
+					panic(err)
+				}
+				r.Header.Set("X-Client-Key", k)
+				response, err := client.Do(r)
+				if err != nil {
+					return
+				}
+				if _, err := io.Copy(io.Discard, response.Body); err != nil {
+					response.Body.Close()
+					return // not answered in full
+				}
+				response.Body.Close()
+				a.add(k, response.StatusCode)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func query[T any](t *testing.T, file, text string, args ...any) (answer T) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+file+"?_busy_timeout=5000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(text, args...).Scan(&answer); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return answer
+}
+
+func TestOneAndTwoProcessesAdmitExactlyTheLimit(t *testing.T) { // case 70
+	for processes := 1; processes <= 2; processes++ {
+		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "test.db")
+			var servers []*server
+			var urls []string
+			for range processes {
+				s := startServer(t, file, "--limit=500", "--window=36500d")
+				servers, urls = append(servers, s), append(urls, s.url)
+			}
+			var a answers
+			load(t.Context(), &a, 64, 5000/64, func(int, int) string { return "k" }, urls...)
+			load(t.Context(), &a, 1, 5000-64*(5000/64), func(int, int) string { return "k" }, urls...)
+			for _, s := range servers {
+				if status := s.end(t, syscall.SIGTERM); status != 0 {
+					t.Errorf("exit status %d: %s", status, s.stderr)
+				}
+				if strings.Contains(s.stderr.String(), "locked") {
+					t.Errorf("the log speaks of locks: %s", s.stderr)
+				}
+			}
+			if got := a.count["k"]; got[200] != 500 || got[429] != 4500 || len(got) != 2 {
+				t.Errorf("answers by status: %v", got)
+			}
+			if got := query[string](t, file, `SELECT count||' '||refused FROM rate_limit_windows`); got != "5000 4500" {
+				t.Errorf("count and refused = %s", got)
+			}
+			if got := query[string](t, file, `SELECT (SELECT sum(hits) FROM api_calls WHERE allowed)||' '||(SELECT sum(hits) FROM api_calls WHERE NOT allowed)`); got != "500 4500" {
+				t.Errorf("hits in the log, allowed and refused = %s", got)
+			}
+		})
+	}
+}
+
+func TestAKilledServerLosesNothingThatItAnswered(t *testing.T) { // cases 127, 130
+	file := filepath.Join(t.TempDir(), "test.db")
+	const limit = 400
+	var seen answers
+	for round := range 20 {
+		s := startServer(t, file, fmt.Sprintf("--limit=%d", limit), "--window=36500d")
+		key := func(client, n int) string { return fmt.Sprintf("%d-%d", round/4, client%8) } // four rounds use the same keys
+		for k := range 8 {                                                                   // what was answered before is seen
+			k := fmt.Sprintf("%d-%d", round/4, k)
+			response, err := http.Get(s.url + "/status?key=" + k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(response.Body)
+			response.Body.Close()
+			var count, refused int64
+			if _, err := fmt.Sscanf(string(body[strings.Index(string(body), `"count"`):]), `"count":%d,"refused":%d`, &count, &refused); err != nil {
+				t.Fatalf("%s: %v", body, err)
+			}
+			if count-refused < seen.count[k][200] {
+				t.Errorf("round %d: %s shows %d used after %d were answered", round, k, count-refused, seen.count[k][200])
+			}
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			load(t.Context(), &seen, 32, 1<<30, key, s.url)
+		}()
+		time.Sleep(time.Duration(50+round*10) * time.Millisecond)
+		s.end(t, syscall.SIGKILL)
+		<-done
+		if got := query[string](t, file, `PRAGMA integrity_check`); got != "ok" {
+			t.Fatalf("round %d: integrity check: %s", round, got)
+		}
+	}
+	var answered int64
+	for key, byStatus := range seen.count {
+		answered += byStatus[200]
+		used := query[int64](t, file, `SELECT count - refused FROM rate_limit_windows WHERE key = ?`, key)
+		logged := query[int64](t, file, `SELECT sum(hits) FROM api_calls WHERE allowed AND key = ?`, key)
+		if used < byStatus[200] || used > limit || logged != used || len(byStatus) > 2 || byStatus[200]+byStatus[429] == 0 {
+			t.Errorf("key %s: answered %v, used %d, logged %d", key, byStatus, used, logged)
+		}
+		if refused, logged := query[int64](t, file, `SELECT refused FROM rate_limit_windows WHERE key = ?`, key),
+			query[int64](t, file, `SELECT coalesce(sum(hits), 0) FROM api_calls WHERE NOT allowed AND key = ?`, key); refused != logged {
+			t.Errorf("key %s: refused %d, logged %d", key, refused, logged)
+		}
+	}
+	if answered == 0 {
+		t.Error("nothing was answered")
+	}
+	t.Logf("%d allowed answers over 20 kills", answered)
+}
+
+func TestSIGTERMUnderLoadKeepsEveryAnswer(t *testing.T) { // case 128
+	file := filepath.Join(t.TempDir(), "test.db")
+	s := startServer(t, file, "--limit=1000", "--window=36500d")
+	var seen answers
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		load(t.Context(), &seen, 32, 1<<30, func(client, n int) string { return fmt.Sprint(client % 4) }, s.url)
+	}()
+	time.Sleep(time.Second)
+	if status := s.end(t, syscall.SIGTERM); status != 0 {
+		t.Errorf("exit status %d: %s", status, s.stderr)
+	}
+	<-done
+	for key, byStatus := range seen.count {
+		if n := query[int64](t, file, `SELECT count - refused FROM rate_limit_windows WHERE key = ?`, key); n < byStatus[200] {
+			t.Errorf("key %s: %d allowed answers, %d used", key, byStatus[200], n)
+		}
+		if n := query[int64](t, file, `SELECT refused FROM rate_limit_windows WHERE key = ?`, key); n < byStatus[429] {
+			t.Errorf("key %s: %d refusals, %d counted", key, byStatus[429], n)
+		}
+		for _, outcome := range []string{"count - refused = (SELECT sum(cost*hits) FROM api_calls a WHERE a.key = w.key AND allowed)",
+			"refused = (SELECT coalesce(sum(cost*hits),0) FROM api_calls a WHERE a.key = w.key AND NOT allowed)"} {
+			if query[int64](t, file, `SELECT count(*) FROM rate_limit_windows w WHERE key = ? AND `+outcome, key) != 1 {
+				t.Errorf("key %s: not so: %s", key, outcome)
+			}
+		}
+		if len(byStatus) > 2 {
+			t.Errorf("key %s: %v", key, byStatus)
+		}
+	}
+	if _, err := os.Stat(file + "-wal"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the write-ahead log was not folded in: %v", err)
+	}
+}
+
+func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "test.db")
+	s := startServer(t, file)
+	db, err := sql.Open("sqlite3", "file:"+file+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin() // a hit now waits, and so does the server when it is told to stop
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	go http.Get(s.url + "/ping")
+	time.Sleep(100 * time.Millisecond)
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	time.Sleep(100 * time.Millisecond)
+	begun := time.Now()
+	if status := s.end(t, syscall.SIGTERM); status == 0 || time.Since(begun) > 2*time.Second {
+		t.Errorf("after the second signal: exit status %d after %s", status, time.Since(begun))
+	}
+	tx.Rollback()
+	if got := query[string](t, file, `PRAGMA integrity_check`); got != "ok" {
+		t.Errorf("integrity check: %s", got)
+	}
+}
+
+// 200 000 expired windows are pruned while 50 requests a second come in.
+func TestPruneUnderLoadDelaysNobody(t *testing.T) { // cases 76, 133
+	file := filepath.Join(t.TempDir(), "test.db")
+	if status := run(t.Context(), []string{"migrate", "--dsn=sqlite:" + file}, io.Discard, io.Discard); status != 0 {
+		t.Fatalf("migrate: exit status %d", status)
+	}
+	db, err := sql.Open("sqlite3", "file:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{
+		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 200000)
+		 INSERT INTO rate_limit_windows SELECT 'default', 'old-'||i, '2020-01-01T00:00:00Z', 5, 2, '2020-01-01T00:02:00Z' FROM n`,
+		// Of a policy with a longer window, as old and live.
+		`INSERT INTO rate_limit_windows SELECT 'year', 'live-'||value, '2020-01-01T00:00:00Z', 5, 2, '2999-01-01T00:00:00Z' FROM json_each('[1,2,3]')`,
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := startServer(t, file, "--limit=unlimited", "--window=36500d", "--prune-every=500ms")
+	var slowest atomic.Int64
+	deadline := time.Now().Add(60 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		<-tick.C
+		begun := time.Now()
+		response, err := http.Get(s.url + "/ping")
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		if response.StatusCode != 200 {
+			t.Fatalf("status %d during the prune", response.StatusCode)
+		}
+		slowest.Store(max(slowest.Load(), int64(time.Since(begun))))
+		if n%25 == 0 && query[int64](t, file, `SELECT count(*) FROM rate_limit_windows WHERE key LIKE 'old-%'`) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %d requests there are expired windows still", n)
+		}
+	}
+	if d := time.Duration(slowest.Load()); d > time.Second {
+		t.Errorf("the slowest answer took %s", d)
+	} else {
+		t.Logf("the slowest answer took %s", d)
+	}
+	if n := query[int64](t, file, `SELECT count(*) FROM rate_limit_windows`); n != 4 {
+		t.Errorf("%d windows are left, want the 3 live ones and that of the pings", n)
+	}
+}
+
+// What a process's time zone is must not matter.
+func TestTheTimeZoneOfTheProcessDoesNotMatter(t *testing.T) { // case 134
+	var starts []string
+	for _, zone := range []string{"UTC", "America/New_York", "Asia/Kolkata"} {
+		t.Setenv("TZ", zone)
+		file := filepath.Join(t.TempDir(), "test.db")
+		s := startServer(t, file, "--limit=3", "--window=1d", "--prune-every=10ms")
+		var a answers
+		load(t.Context(), &a, 1, 4, func(int, int) string { return "k" }, s.url)
+		time.Sleep(100 * time.Millisecond) // some prunes
+		if got := a.count["k"]; got[200] != 3 || got[429] != 1 {
+			t.Errorf("%s: answers %v", zone, got)
+		}
+		s.end(t, syscall.SIGTERM)
+		starts = append(starts, query[string](t, file, `SELECT window_start||' '||expires_at||' '||count FROM rate_limit_windows`))
+	}
+	if starts[0] != starts[1] || starts[0] != starts[2] || !strings.Contains(starts[0], "T00:00:00Z") {
+		t.Errorf("windows by time zone: %q", starts)
+	}
+}
