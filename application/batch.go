@@ -104,9 +104,10 @@ func (b *batch) teach(refusals *refusals, at time.Time) {
 // answer lets everyone who waits go on. From here on the entries are theirs.
 func (b *batch) answer(err error) {
 	for i, e := range b.entries {
+		var taken domain.Taken
 		if err == nil {
-			e.taken = b.taken[len(b.refusals)+i]
+			taken = b.taken[len(b.refusals)+i]
 		}
-		e.finish(err)
+		e.finish(taken, err)
 	}
 }

@@ -28,13 +28,14 @@ type committer struct {
 	refusals *refusals
 	options  Options
 
-	mu      sync.Mutex
-	waiting []*entry // in order of arrival, at most options.Queue
-	spare   []*entry // the emptied half of the pair that waiting alternates with
-	closed  bool
+	mu       sync.Mutex
+	waiting  []*entry // in order of arrival, at most options.Queue
+	underWay []*entry // taken from waiting last; answered one commit after the other
+	closed   bool
 
 	woken   chan struct{} // capacity 1: something waits, or closed was set
 	stopped chan struct{} // closed when the goroutine has ended
+	watch   *time.Timer   // gives up on entries whose time is over
 
 	// The rest is the goroutine's own.
 	batch        batch
@@ -46,6 +47,8 @@ func newCommitter(units domain.UnitOfWork, refusals *refusals, options Options) 
 		units: units, refusals: refusals, options: options,
 		woken: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
+	c.watch = time.AfterFunc(time.Hour, c.expire)
+	c.watch.Stop()
 	refusals.wake = c.wake
 	go c.run()
 	return c
@@ -53,12 +56,12 @@ func newCommitter(units domain.UnitOfWork, refusals *refusals, options Options) 
 
 // take waits for the decision of a hit.
 func (c *committer) take(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Taken, error) {
-	return c.await(ctx, newEntry(forHit, hit, slots, at))
+	return c.await(ctx, forHit, hit, slots, at)
 }
 
 // reset waits until the windows of the slots' keys and policies are forgotten.
 func (c *committer) reset(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time) error {
-	_, err := c.await(ctx, newEntry(forReset, hit, slots, at))
+	_, err := c.await(ctx, forReset, hit, slots, at)
 	return err
 }
 
@@ -67,32 +70,16 @@ func (c *committer) sync(ctx context.Context) error {
 	if c.refusals.outstanding.Load() == 0 {
 		return nil
 	}
-	_, err := c.await(ctx, newEntry(forSync, domain.Hit{}, nil, time.Time{}))
+	_, err := c.await(ctx, forSync, domain.Hit{}, nil, time.Time{})
 	return err
 }
 
-// await queues e and waits until it is done, the context ends or time is up. The
-// entry is not the caller's any more after that.
-func (c *committer) await(ctx context.Context, e *entry) (domain.Taken, error) {
+func (c *committer) await(ctx context.Context, purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Taken, error) {
+	e := newEntry(purpose, hit, slots, at, c.options.Timeout)
 	if err := c.queue(e); err != nil {
-		e.free()
-		return domain.Taken{}, err
+		e.giveUp(err)
 	}
-	e.timer.Reset(c.options.Timeout)
-	var gaveUp error
-	select {
-	case <-e.done:
-	case <-ctx.Done():
-		gaveUp = ctx.Err()
-	case <-e.timer.C:
-		gaveUp = fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable)
-	}
-	e.timer.Stop()
-	if gaveUp != nil && !e.abandon() {
-		return domain.Taken{}, gaveUp
-	}
-	defer e.free()
-	return e.taken, e.err
+	return e.wait(ctx)
 }
 
 func (c *committer) queue(e *entry) error {
@@ -164,10 +151,38 @@ func (c *committer) run() {
 func (c *committer) collect() (entries []*entry, closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	entries = c.waiting
-	clear(c.spare[:cap(c.spare)])
-	c.waiting, c.spare = c.spare[:0], entries
-	return entries, c.closed
+	clear(c.underWay)
+	c.waiting, c.underWay = c.underWay[:0], c.waiting
+	if len(c.underWay) > 0 {
+		c.watch.Reset(c.watchInterval())
+	} else {
+		c.watch.Stop()
+	}
+	return c.underWay, c.closed
+}
+
+// watchInterval is how much later than its deadline an entry may be given up.
+func (c *committer) watchInterval() time.Duration {
+	return min(c.options.Timeout/10, 50*time.Millisecond)
+}
+
+// expire gives up on the entries whose deadline is over. A commit that goes on as
+// it should leaves it nothing to do.
+func (c *committer) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now().UnixNano()
+	for _, list := range [][]*entry{c.underWay, c.waiting} {
+		for _, e := range list {
+			// An entry that was answered may be somebody else's by now: its deadline is too.
+			if e != nil && now >= e.deadline.Load() {
+				e.giveUp(fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable))
+			}
+		}
+	}
+	if len(c.underWay) > 0 {
+		c.watch.Reset(c.watchInterval())
+	}
 }
 
 // batchEnd is how many of the entries go into the next commit: a reset or sync
@@ -214,7 +229,7 @@ func (c *committer) commitAlone(e *entry) {
 		return
 	}
 	if e.purpose == forSync {
-		e.finish(c.commitRefusals())
+		e.finish(domain.Taken{}, c.commitRefusals())
 		return
 	}
 	c.batch.reset()
@@ -223,7 +238,7 @@ func (c *committer) commitAlone(e *entry) {
 	for i := range e.slots {
 		c.refusals.forget(e.slots[i].Policy, e.slots[i].Key)
 	}
-	e.finish(err)
+	e.finish(domain.Taken{}, err)
 }
 
 // finish commits the batch, and the reset if there is one, and sees to the

@@ -1,6 +1,7 @@
 package application
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,18 +9,20 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// entry is something that waits for the committer.
+// entry is something that waits for the committer. It is answered once: by the
+// committer, or by whoever gives up on it before.
 type entry struct {
 	purpose purpose
 	hit     domain.Hit
 	slots   []domain.Slot
 	at      time.Time
 
-	begun atomic.Bool   // set by whoever is first: the committer that begins, the caller that gives up
-	done  chan struct{} // capacity 1; receives once, when taken and err are set
-	timer *time.Timer   // of the caller's wait
-	taken domain.Taken
-	err   error
+	deadline atomic.Int64  // when to give up, see watch; wall clock, in nanoseconds
+	state    atomic.Int32  // waiting, begun, answered
+	done     chan struct{} // capacity 1; receives when taken and err are set
+	taken    domain.Taken
+	err      error
+	gaveUp   bool // the committer may hold the entry still
 }
 
 // purpose is what an entry waits for.
@@ -31,48 +34,62 @@ const (
 	forSync
 )
 
-// entries are made once and used again: a hit would otherwise cost a channel and a timer.
-var entries = sync.Pool{New: func() any {
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	return &entry{done: make(chan struct{}, 1), timer: timer}
-}}
+// The states of an entry, in their order.
+const (
+	answered int32 = iota // or not in use
+	waiting
+	begun
+)
 
-func newEntry(purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time) *entry {
+// entries are used again: a hit would otherwise cost a channel.
+var entries = sync.Pool{New: func() any { return &entry{done: make(chan struct{}, 1)} }}
+
+func newEntry(purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time, timeout time.Duration) *entry {
 	e := entries.Get().(*entry)
 	e.purpose, e.hit, e.slots, e.at = purpose, hit, slots, at
+	e.deadline.Store(time.Now().Add(timeout).UnixNano())
+	e.state.Store(waiting)
 	return e
 }
 
-// free gives back an entry that is done. One that was abandoned is not: the
-// committer may hold it still.
-func (e *entry) free() {
-	e.hit, e.slots, e.taken, e.err = domain.Hit{}, nil, domain.Taken{}, nil
-	e.begun.Store(false)
-	entries.Put(e)
+// begin claims the entry for the committer; false if it has been given up.
+func (e *entry) begin() bool { return e.state.CompareAndSwap(waiting, begun) }
+
+// finish answers an entry that has begun, unless it has been given up.
+func (e *entry) finish(taken domain.Taken, err error) {
+	if e.state.CompareAndSwap(begun, answered) {
+		e.taken, e.err = taken, err
+		e.done <- struct{}{}
+	}
 }
 
-// begin claims the entry for the committer; false if its caller has given up.
-func (e *entry) begin() bool { return e.begun.CompareAndSwap(false, true) }
-
-// finish lets the caller go on.
-func (e *entry) finish(err error) {
-	e.err = err
-	e.done <- struct{}{}
+// giveUp answers the entry with err unless it is answered already. One that has
+// not begun will not be counted.
+func (e *entry) giveUp(err error) {
+	if e.state.CompareAndSwap(waiting, answered) || e.state.CompareAndSwap(begun, answered) {
+		e.err, e.gaveUp = err, true
+		e.done <- struct{}{}
+	}
 }
 
-// abandon gives up waiting and reports whether it is too late for that, because
-// the entry is done. One that has not begun will not be counted.
-func (e *entry) abandon() (done bool) {
-	if e.begun.CompareAndSwap(false, true) {
-		return false
+// wait returns the answer. The entry is not the caller's any more after that.
+func (e *entry) wait(ctx context.Context) (domain.Taken, error) {
+	if ctx.Done() == nil {
+		<-e.done // much cheaper than a select, and what servers do
+	} else {
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			e.giveUp(ctx.Err())
+			<-e.done
+		}
 	}
-	select {
-	case <-e.done:
-		return true
-	default:
-		return false
+	taken, err := e.taken, e.err
+	if !e.gaveUp {
+		e.hit, e.slots, e.taken, e.err = domain.Hit{}, nil, domain.Taken{}, nil
+		entries.Put(e)
 	}
+	return taken, err
 }
 
 func (e *entry) resetCall(slot *domain.Slot) domain.Call {

@@ -24,21 +24,46 @@ func listen(ctx context.Context, app *fiber.App) error {
 	return app.Listener(listener)
 }
 
+// canned is an answer of /ping as the server gives it.
+type canned struct {
+	status      int
+	contentType string
+	headers     [][2]string
+	body        string
+}
+
+var allowedPing = canned{
+	status: 200, contentType: "application/json",
+	headers: [][2]string{
+		{"X-Content-Type-Options", "nosniff"}, {"X-Request-ID", "0123456789abcdef0123456789abcdef"}, {"Cache-Control", "no-store"},
+		{"X-RateLimit-Limit", "999999999"}, {"X-RateLimit-Remaining", "999999899"}, {"X-RateLimit-Reset", "1767312000"},
+		{"RateLimit-Policy", `"default";q=999999999;w=86400`}, {"RateLimit", `"default";r=999999899;t=43200`},
+	},
+	body: `{"message":"pong","key":"key-500","policy":"default","limit":999999999,"count":100,"remaining":999999899,"reset_at":"2026-01-02T00:00:00Z"}`,
+}
+
+var refusedPing = canned{
+	status: 429, contentType: "application/problem+json",
+	headers: [][2]string{
+		{"X-Content-Type-Options", "nosniff"}, {"X-Request-ID", "0123456789abcdef0123456789abcdef"}, {"Cache-Control", "no-store"},
+		{"X-RateLimit-Limit", "5"}, {"X-RateLimit-Remaining", "0"}, {"X-RateLimit-Reset", "1767312000"},
+		{"RateLimit-Policy", `"default";q=5;w=86400`}, {"RateLimit", `"default";r=0;t=43200`}, {"Retry-After", "43200"},
+	},
+	body: `{"type":"https://github.com/nene2-ft/ratelimitlog/problems/rate-limit-exceeded","title":"Too Many Requests","status":429,` +
+		`"detail":"Rate limit of 5 requests per 86400s exceeded for key 'key-500'.","instance":"/ping","policy":"default","limit":5,` +
+		`"window_seconds":86400,"retry_after":43200,"violated-policies":["default"]}`,
+}
+
 // serveBare answers what /ping answers, without deciding anything.
-func serveBare(ctx context.Context) error {
+func serveBare(ctx context.Context, answer canned) error {
 	app := fiber.New(fiber.Config{DisableStartupMessage: true})
-	body := []byte(`{"message":"pong","key":"key-500","policy":"default","limit":999999999,"count":100,"remaining":999999899,"reset_at":"2026-01-02T00:00:00Z"}`)
+	body := []byte(answer.body)
 	app.Get("/ping", func(c *fiber.Ctx) error {
-		c.Set("X-Request-ID", "0123456789abcdef0123456789abcdef")
-		c.Set("X-Content-Type-Options", "nosniff")
-		c.Set("Cache-Control", "no-store")
-		c.Set("X-RateLimit-Limit", "999999999")
-		c.Set("X-RateLimit-Remaining", "999999899")
-		c.Set("X-RateLimit-Reset", "1767312000")
-		c.Set("RateLimit-Policy", `"default";q=999999999;w=86400`)
-		c.Set("RateLimit", `"default";r=999999899;t=43200`)
-		c.Set("Content-Type", "application/json")
-		return c.Send(body)
+		for _, header := range answer.headers {
+			c.Set(header[0], header[1])
+		}
+		c.Set("Content-Type", answer.contentType)
+		return c.Status(answer.status).Send(body)
 	})
 	return listen(ctx, app)
 }

@@ -29,18 +29,19 @@ func run(ctx context.Context) error {
 	var (
 		o      options
 		server = flag.String("server", "", "the ratelimitlog binary to measure")
-		role   = flag.String("role", "", "internal: be one of the baseline servers, bare or howto")
+		role   = flag.String("role", "", "internal: be one of the baseline servers")
 		keys   = flag.Int("distinct", 0, "instead, send this many distinct keys and watch the server's memory")
 	)
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each scenario is measured; the median counts")
 	flag.DurationVar(&o.duration, "duration", 8*time.Second, "how long each measurement takes")
 	flag.IntVar(&o.connections, "connections", 256, "how many connections ask at a time")
 	flag.IntVar(&o.keys, "keys", 1000, "how many keys are asked for in turn")
-	flag.StringVar(&o.only, "only", "", "measure only the scenario whose name begins with this, and the bare one")
 	flag.Parse()
 	switch *role {
-	case "bare":
-		return serveBare(ctx)
+	case "bare-allowed":
+		return serveBare(ctx, allowedPing)
+	case "bare-refused":
+		return serveBare(ctx, refusedPing)
 	case "howto":
 		return serveHowTo(ctx)
 	}
