@@ -418,32 +418,6 @@ func TestConfigurationsThatMakeNoSenseDoNotStart(t *testing.T) { // cases 10, 37
 	}
 }
 
-func TestSlowClientsAreCutOffAndOthersAreServed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits ten seconds for a time-out")
-	}
-	s := serve(t, nil)
-	var slow []net.Conn
-	for range 50 {
-		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		io.WriteString(conn, "GET /ping HTTP/1.1\r\nHost:")
-		slow = append(slow, conn)
-	}
-	if a := s.ping(t, "k"); a.status != 200 {
-		t.Errorf("beside slow clients: %d", a.status)
-	}
-	for _, conn := range slow {
-		conn.SetReadDeadline(time.Now().Add(15 * time.Second))
-		if _, err := io.ReadAll(conn); err != nil {
-			t.Fatalf("a client that does not finish its request was not cut off: %v", err)
-		}
-	}
-}
-
 func TestStoppingAnswersWhatIsUnderWayAndKeepsIt(t *testing.T) {
 	s := serve(t, func(c *ratelimitlog.Config) { c.Limit = "unlimited" })
 	var mu sync.Mutex

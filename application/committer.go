@@ -15,8 +15,8 @@ import (
 // refusalShare-th of the store's time, unless they would then wait for longer
 // than refusalPause.
 const (
-	refusalShare = 20
-	refusalPause = 250 * time.Millisecond
+	refusalShare = 50
+	refusalPause = 500 * time.Millisecond
 )
 
 // committer joins the hits that wait while the last commit runs into the next

@@ -3,6 +3,7 @@ package application
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -96,18 +97,19 @@ func NewLimiter(policies *Policies, stores Stores, options Options) (*Limiter, f
 // limit of 0 refuses every hit.
 func (l *Limiter) Hit(ctx context.Context, hit domain.Hit) (domain.Decision, error) {
 	at := l.now()
-	slots, err := l.slots(hit, at)
+	var few [2]domain.Slot // on the stack: a refusal from memory needs them no longer
+	slots, err := l.slots(few[:0], &hit, at)
 	if err != nil {
 		return domain.Decision{}, err
 	}
 	if hit.Cost == 0 {
-		return l.look(ctx, hit, slots, at)
+		return l.look(ctx, hit, slices.Clone(slots), at)
 	}
 	d := newDecision(&hit, slots, at)
 	if l.refusals.answer(slots, &hit, at, d.Policies) {
 		return d, nil
 	}
-	taken, err := l.committer.take(ctx, hit, slots, at)
+	taken, err := l.committer.take(ctx, hit, slices.Clone(slots), at)
 	if err != nil {
 		return domain.Decision{}, err
 	}
@@ -136,20 +138,19 @@ func (l *Limiter) look(ctx context.Context, hit domain.Hit, slots []domain.Slot,
 func (l *Limiter) Reset(ctx context.Context, hit domain.Hit) error {
 	at := l.now()
 	hit.Cost = 0
-	slots, err := l.slots(hit, at)
+	slots, err := l.slots(nil, &hit, at)
 	if err != nil {
 		return err
 	}
 	return l.committer.reset(ctx, hit, slots, at)
 }
 
-// slots says where the hit is to be counted, one slot per policy in their order.
-func (l *Limiter) slots(hit domain.Hit, at time.Time) ([]domain.Slot, error) {
+// slots appends where the hit is to be counted, one slot per policy in their order.
+func (l *Limiter) slots(slots []domain.Slot, hit *domain.Hit, at time.Time) ([]domain.Slot, error) {
 	if err := hit.Check(); err != nil {
 		return nil, err
 	}
-	slots := make([]domain.Slot, len(hit.Policies))
-	for i, name := range hit.Policies {
+	for _, name := range hit.Policies {
 		policy, err := l.policies.Get(name)
 		if err != nil {
 			return nil, err
@@ -158,9 +159,9 @@ func (l *Limiter) slots(hit domain.Hit, at time.Time) ([]domain.Slot, error) {
 			return nil, &domain.InvalidError{Field: "cost", Reason: fmt.Sprintf("of %d can never pass, policy %s allows %d per window", hit.Cost, name, policy.Limit)}
 		}
 		window := policy.Schedule.At(at)
-		slots[i] = domain.Slot{
+		slots = append(slots, domain.Slot{
 			Policy: name, Key: hit.Key, Window: window, Limit: policy.Limit, Expires: policy.Schedule.Expiry(window),
-		}
+		})
 	}
 	return slots, nil
 }

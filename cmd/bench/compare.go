@@ -55,13 +55,28 @@ func mostRefused(r result) error {
 }
 
 // compare measures all scenarios in turn, round after round, and prints a table.
+// The servers run beside each other, the ones that are not asked idle. A ratio is
+// the median of the rounds' ratios, not the ratio of medians: machines have fast and
+// slow spells, and what is measured seconds apart mostly falls into the same one.
 func compare(ctx context.Context, o options) error {
 	fmt.Fprintf(os.Stderr, "%s, %d connections, %d keys, %d rounds of %s, %s, %d cores\n",
 		loaderName(), o.connections, o.keys, o.rounds, o.duration, runtime.Version(), runtime.NumCPU())
+	processes := map[string]*process{}
+	for _, s := range scenarios {
+		p, err := start(ctx, o, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		defer p.stop()
+		if _, err := load(ctx, p.address, o, time.Second); err != nil { // warm up
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		processes[s.name] = p
+	}
 	results := map[string][]result{}
 	for round := range o.rounds {
 		for _, s := range scenarios {
-			r, err := measure(ctx, o, s)
+			r, err := measure(ctx, o, s, processes[s.name])
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
@@ -74,11 +89,21 @@ func compare(ctx context.Context, o options) error {
 	fmt.Println("|---|---:|---:|---:|---:|---:|---:|---:|")
 	for _, s := range scenarios {
 		m := median(results[s.name])
-		of := func(name string) float64 { return m.perSecond / median(results[name]).perSecond }
+		of := func(name string) float64 { return ratio(results[s.name], results[name]) }
 		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.1f | %s | %s | %d MiB |\n", s.name, m.perSecond,
 			of(s.against), of(bareAllowed), of(howTo), m.p50, m.p99, m.peakMemory>>20)
 	}
 	return nil
+}
+
+// ratio is the median of the ratios of throughput, round by round.
+func ratio(of, to []result) float64 {
+	ratios := make([]float64, len(of))
+	for i := range of {
+		ratios[i] = of[i].perSecond / to[i].perSecond
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2]
 }
 
 // median takes each figure's median by itself.
@@ -100,15 +125,7 @@ func middle[T int64 | float64 | time.Duration](results []result, of func(result)
 	return values[len(values)/2]
 }
 
-func measure(ctx context.Context, o options, s scenario) (result, error) {
-	p, err := start(ctx, o, s)
-	if err != nil {
-		return result{}, err
-	}
-	defer p.stop()
-	if _, err := load(ctx, p.address, o, time.Second); err != nil { // warm up
-		return result{}, err
-	}
+func measure(ctx context.Context, o options, s scenario, p *process) (result, error) {
 	r, err := load(ctx, p.address, o, o.duration)
 	if err != nil {
 		return result{}, err

@@ -21,6 +21,7 @@ type Server struct {
 	limiter *application.Limiter
 	store   Pinger
 	log     *zap.Logger
+	timeout time.Duration
 }
 
 // Pinger is what readiness depends on.
@@ -33,23 +34,27 @@ type Pinger interface {
 const (
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
-	readTimeout    = 10 * time.Second // for a whole request, from its first byte
-	writeTimeout   = 10 * time.Second
-	idleTimeout    = 60 * time.Second
+	// defaultTimeout bounds the time for a whole request from its first byte, for an
+	// answer to be taken, and between requests on a connection.
+	defaultTimeout = 30 * time.Second
 )
 
 // New makes a server. It answers once it is given a listener.
 func New(log *zap.Logger, limiter *application.Limiter, store Pinger) *Server {
-	s := &Server{limiter: limiter, store: store, log: log}
+	return newServer(log, limiter, store, defaultTimeout)
+}
+
+func newServer(log *zap.Logger, limiter *application.Limiter, store Pinger, timeout time.Duration) *Server {
+	s := &Server{limiter: limiter, store: store, log: log, timeout: timeout}
 	s.app = fiber.New(fiber.Config{
 		DisableStartupMessage: true,
 		CaseSensitive:         true,
 		StrictRouting:         true,
 		ReadBufferSize:        maxHeaderBytes,
 		BodyLimit:             maxBodyBytes,
-		ReadTimeout:           readTimeout,
-		WriteTimeout:          writeTimeout,
-		IdleTimeout:           idleTimeout,
+		ReadTimeout:           timeout,
+		WriteTimeout:          timeout,
+		IdleTimeout:           timeout,
 		ErrorHandler:          s.noRoute,
 	})
 	s.app.Server().CloseOnShutdown = true
@@ -61,7 +66,9 @@ func New(log *zap.Logger, limiter *application.Limiter, store Pinger) *Server {
 }
 
 // Serve answers on the listener until Shutdown, and closes it.
-func (s *Server) Serve(listener net.Listener) error { return s.app.Listener(listener) }
+func (s *Server) Serve(listener net.Listener) error {
+	return s.app.Listener(lazyListener{listener, s.timeout / 30})
+}
 
 // Shutdown takes no more connections and waits until the requests under way are
 // answered or the context ends.
