@@ -1,6 +1,7 @@
 package ratelimitlog
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -46,6 +47,9 @@ type Config struct {
 
 // Policies are the policies that the configuration defines.
 func (c Config) Policies() (*application.Policies, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	limit, err := domain.ParseLimit(or(c.Limit, "60"))
 	if err != nil {
 		return nil, err
@@ -59,6 +63,17 @@ func (c Config) Policies() (*application.Policies, error) {
 		return nil, err
 	}
 	return application.NewPolicies(policy)
+}
+
+// check refuses numbers that make no sense; the rest is checked where it is used.
+func (c Config) check() error {
+	switch {
+	case c.StoreTimeout < 0:
+		return &domain.InvalidError{Field: "store-timeout", Reason: fmt.Sprintf("is %s, it must be more than 0", c.StoreTimeout)}
+	case c.Queue < 0:
+		return &domain.InvalidError{Field: "queue", Reason: fmt.Sprintf("is %d, it must be more than 0", c.Queue)}
+	}
+	return nil
 }
 
 func (c Config) dsn() string { return or(c.DSN, "sqlite:ratelimitlog.db") }

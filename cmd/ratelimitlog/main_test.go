@@ -157,6 +157,8 @@ func TestMisuseIsToldWithExitStatusTwo(t *testing.T) {
 		{[]string{"calls", "--outcome=maybe"}, "outcome"},
 		{[]string{"calls", "-n-1"}, "number"},
 		{[]string{"serve", "--prune-every=soon"}, "prune-every"},
+		{[]string{"serve", "--queue=-1"}, "queue is -1"},
+		{[]string{"hit", "k", "--store-timeout=-1s"}, "store-timeout is -1s"},
 	} {
 		c.want(2, m.args, m.text)
 	}

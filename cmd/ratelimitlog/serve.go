@@ -12,12 +12,15 @@ import (
 
 type serveCmd struct {
 	Addr       string        `default:"127.0.0.1:8080" help:"Where to listen, host:port; port 0 takes a free one."`
-	PruneEvery time.Duration `default:"1m" help:"Time between prunes; negative never prunes."`
+	PruneEvery time.Duration `default:"1m" help:"Time between prunes; 0 never prunes."`
 	Queue      int           `default:"8192" help:"How many hits may wait; further ones are answered 503."`
 }
 
 func (c *serveCmd) Run(console *console) error {
 	console.config.PruneEvery, console.config.Queue = c.PruneEvery, c.Queue
+	if c.PruneEvery == 0 {
+		console.config.PruneEvery = -1 // 0 is the default there
+	}
 	server, cleanup, err := ratelimitlog.NewServer(console.ctx, console.config)
 	if err != nil {
 		return err
