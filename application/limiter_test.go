@@ -359,3 +359,33 @@ func TestTheLogIsInTheOrderOfRequestsWithTheirTimes(t *testing.T) { // case 155
 		}
 	}
 }
+
+// A fixed window lets twice the limit through around a boundary, and nothing worse.
+func TestAFixedWindowAdmitsTheLimitOnEachSideOfABoundary(t *testing.T) { // case 4
+	clock := newClock(newYear.Add(59*time.Second + 900*time.Millisecond))
+	l := newLimiter(t, openStore(t), clock.options(), 3)
+	wantHits(t, l, "k", yes, yes, yes, no)
+	clock.advance(100 * time.Millisecond)
+	wantHits(t, l, "k", yes, yes, yes, no)
+	clock.advance(59*time.Second + 999*time.Millisecond)
+	wantHits(t, l, "k", no)
+}
+
+func TestExtremeRatiosOfLimitAndWindow(t *testing.T) { // cases 38, 40
+	clock := newClock(newYear)
+	policies := []domain.Policy{
+		policy(t, "120-s", 120, time.Second), policy(t, "1-year", 1, 8760*time.Hour), policy(t, "billion-s", 1_000_000_000, time.Second),
+		policy(t, "1-decade", 1, 87600*time.Hour), policy(t, "100000-s", 100_000, time.Second), policy(t, "longest", 1, domain.MaxWindow),
+	}
+	l := newLimiter(t, openStore(t), clock.options(), 3, policies...)
+	for _, p := range policies {
+		last := domain.Hit{Key: "k", Policies: []string{p.Name}, Cost: p.Limit}
+		one := domain.Hit{Key: "k", Policies: []string{p.Name}, Cost: 1}
+		if d := mustHit(t, l, last); !d.Allowed || d.Policies[0].Remaining() != 0 {
+			t.Errorf("%s: the whole limit at once: %+v", p.Name, d)
+		}
+		if d := mustHit(t, l, one); d.Allowed || d.RetryAfter() < 1 || d.RetryAfter() > d.Policies[0].Window.Seconds() {
+			t.Errorf("%s: one more: %+v", p.Name, d)
+		}
+	}
+}
