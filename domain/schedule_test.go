@@ -103,6 +103,8 @@ func TestParseScheduleReadsOneForm(t *testing.T) {
 	for text, want := range map[string]string{
 		"1m": "fixed 1m", "fixed 1m": "fixed 1m", " fixed  1m ": "fixed 1m", "60s": "fixed 1m", "1h30m": "fixed 1h30m",
 		"90s": "fixed 1m30s", "1d": "fixed 1d", "24h": "fixed 1d", "1s": "fixed 1s", "87600h": "fixed 3650d", "36500d": "fixed 36500d",
+		"sliding 10s": "sliding 10s", "sliding 60m": "sliding 1h", "calendar day": "calendar day UTC", "calendar week Europe/Berlin": "calendar week Europe/Berlin",
+		"calendar month Asia/Tokyo": "calendar month Asia/Tokyo", " calendar  year  UTC ": "calendar year UTC",
 	} {
 		s, err := domain.ParseSchedule(text)
 		if err != nil || s.String() != want {
@@ -115,6 +117,8 @@ func TestParseScheduleRefusesEverythingElse(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "fixed", "fixed fixed", "1", "60", "0s", "0", "-1m", "-60s", "+1m", "500ms", "1.5s", "1.5h", "1ns", "1us", "1m1m", "1m1h",
 		"1M", "1 m", "fixed 1 m", "one minute", "1m;", "\x00", "١m", "36501d", "99999999999999999999s", "9223372036854775807d", "sliding", "hourly", "fixed 500ms",
+		"sliding 500ms", "sliding 0s", "sliding calendar", "calendar", "calendar hour", "calendar month Mars/Phobos", "calendar Month", "calendar day Local",
+		"calendar day UTC UTC", "calendar day ../UTC", "calendar day europe berlin", "calendar 1m",
 	} {
 		s, err := domain.ParseSchedule(text)
 		var invalid *domain.InvalidError
@@ -125,7 +129,7 @@ func TestParseScheduleRefusesEverythingElse(t *testing.T) {
 }
 
 func FuzzParseSchedule(f *testing.F) {
-	for _, seed := range []string{"1m", "fixed 1h30m", "500ms", "36500d", "", "sliding 10s", "99999999999s"} {
+	for _, seed := range []string{"1m", "fixed 1h30m", "500ms", "36500d", "", "sliding 10s", "99999999999s", "calendar month Asia/Tokyo", "calendar day"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -134,7 +138,7 @@ func FuzzParseSchedule(f *testing.F) {
 			return
 		}
 		again, err := domain.ParseSchedule(s.String())
-		if err != nil || again != s {
+		if err != nil || !again.Equal(s) {
 			t.Errorf("%q is read as %q, and that as %q, %v", text, s, again, err)
 		}
 		if w := s.At(time.Unix(1767225600, 0)); !w.Contains(time.Unix(1767225600, 0)) {
