@@ -98,14 +98,13 @@ func NewLimiter(policies *Policies, stores Stores, options Options) (*Limiter, f
 func (l *Limiter) Hit(ctx context.Context, hit domain.Hit) (domain.Decision, error) {
 	at := l.now()
 	var few [2]domain.Slot // on the stack: a refusal from memory needs them no longer
-	slots, err := l.slots(few[:0], &hit, at)
+	slots, d, err := l.plan(few[:0], &hit, at)
 	if err != nil {
 		return domain.Decision{}, err
 	}
 	if hit.Cost == 0 {
-		return l.look(ctx, hit, slices.Clone(slots), at)
+		return l.look(ctx, d, slices.Clone(slots))
 	}
-	d := newDecision(&hit, slots, at)
 	if l.refusals.answer(slots, &hit, at, d.Policies) {
 		return d, nil
 	}
@@ -118,7 +117,7 @@ func (l *Limiter) Hit(ctx context.Context, hit domain.Hit) (domain.Decision, err
 }
 
 // look answers a hit that costs nothing. It sees every hit that was answered before.
-func (l *Limiter) look(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Decision, error) {
+func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Slot) (domain.Decision, error) {
 	if err := l.committer.sync(ctx); err != nil {
 		return domain.Decision{}, err
 	}
@@ -126,7 +125,6 @@ func (l *Limiter) look(ctx context.Context, hit domain.Hit, slots []domain.Slot,
 	if err != nil {
 		return domain.Decision{}, fmt.Errorf("look at %d counters: %w: %w", len(slots), domain.ErrUnavailable, err)
 	}
-	d := newDecision(&hit, slots, at)
 	conclude(&d, domain.Taken{Allowed: true, Tallies: tallies})
 	return d, nil
 }
@@ -138,42 +136,37 @@ func (l *Limiter) look(ctx context.Context, hit domain.Hit, slots []domain.Slot,
 func (l *Limiter) Reset(ctx context.Context, hit domain.Hit) error {
 	at := l.now()
 	hit.Cost = 0
-	slots, err := l.slots(nil, &hit, at)
+	slots, _, err := l.plan(nil, &hit, at)
 	if err != nil {
 		return err
 	}
 	return l.committer.reset(ctx, hit, slots, at)
 }
 
-// slots appends where the hit is to be counted, one slot per policy in their order.
-func (l *Limiter) slots(slots []domain.Slot, hit *domain.Hit, at time.Time) ([]domain.Slot, error) {
+// plan appends where the hit is to be counted, one slot per policy in their order,
+// and makes the decision: a refusal until something is known of the slots.
+func (l *Limiter) plan(slots []domain.Slot, hit *domain.Hit, at time.Time) ([]domain.Slot, domain.Decision, error) {
 	if err := hit.Check(); err != nil {
-		return nil, err
+		return nil, domain.Decision{}, err
 	}
-	for _, name := range hit.Policies {
+	d := domain.Decision{Key: hit.Key, Cost: hit.Cost, At: at, Policies: make([]domain.PolicyDecision, len(hit.Policies))}
+	for i, name := range hit.Policies {
 		policy, err := l.policies.Get(name)
 		if err != nil {
-			return nil, err
+			return nil, domain.Decision{}, err
 		}
 		if hit.Cost > policy.Limit && policy.Limit > 0 {
-			return nil, &domain.InvalidError{Field: "cost", Reason: fmt.Sprintf("of %d can never pass, policy %s allows %d per window", hit.Cost, name, policy.Limit)}
+			return nil, domain.Decision{}, &domain.InvalidError{Field: "cost", Reason: fmt.Sprintf("of %d can never pass, policy %s allows %d per window", hit.Cost, name, policy.Limit)}
 		}
 		window := policy.Schedule.At(at)
+		p := &d.Policies[i]
+		p.Policy, p.Limit, p.Schedule, p.Window = policy.Name, policy.Limit, policy.Schedule, window
 		slots = append(slots, domain.Slot{
-			Policy: name, Key: hit.Key, Window: window, Limit: policy.Limit, Expires: policy.Schedule.Expiry(window),
+			Policy: policy.Name, Key: hit.Key, Schedule: policy.Schedule.String(), Window: window, Limit: policy.Limit,
+			Previous: policy.Schedule.Previous(window, at), Expires: policy.Schedule.Expiry(window),
 		})
 	}
-	return slots, nil
-}
-
-// newDecision is the decision of a hit, a refusal until something is known of the slots.
-func newDecision(hit *domain.Hit, slots []domain.Slot, at time.Time) domain.Decision {
-	d := domain.Decision{Key: hit.Key, Cost: hit.Cost, At: at, Policies: make([]domain.PolicyDecision, len(slots))}
-	for i := range slots {
-		p := &d.Policies[i]
-		p.Policy, p.Limit, p.Window = slots[i].Policy, slots[i].Limit, slots[i].Window
-	}
-	return d
+	return slots, d, nil
 }
 
 func conclude(d *domain.Decision, taken domain.Taken) {

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"fmt"
+	"sort"
 	"time"
 	_ "time/tzdata" // zones must not depend on what a machine has installed
 )
@@ -35,7 +36,7 @@ func Calendar(unit CalendarUnit, zone string) (Schedule, error) {
 	if err != nil || zone == "Local" { // that is the machine's zone, and no policy may depend on the machine
 		return Schedule{}, &InvalidError{"window", fmt.Sprintf("is in the time zone %q, which does not exist", zone)}
 	}
-	return Schedule{kind: calendarSchedule, unit: unit, zone: location}, nil
+	return Schedule{kind: calendarSchedule, unit: unit, zone: location, text: "calendar " + string(unit) + " " + location.String()}, nil
 }
 
 // date is a civil date, counted as days like time.Date does: days beyond the month run on.
@@ -91,20 +92,45 @@ func (s Schedule) step(d date, n int) date {
 }
 
 // beginning is the first instant at which the zone's clock shows midnight of d or
-// later. time.Date does not promise that where midnight is skipped or comes twice.
+// later. time.Date does not promise that where midnight is skipped or comes twice,
+// and Time.ZoneBounds gives a bound before its time on the last day of leap years
+// beyond a zone's table (Go 1.26), so offsets are looked at hour by hour.
 func beginning(zone *time.Location, d date) time.Time {
 	midnight := time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC)
 	const farthest = 30 * time.Hour // no clock is farther from UTC, changes included
-	for at := midnight.Add(-farthest); ; {
-		_, offset := at.In(zone).Zone()
-		start, end := at.In(zone).ZoneBounds()
-		begins := midnight.Add(-time.Duration(offset) * time.Second)
-		if end.IsZero() || begins.Before(end) {
-			if begins.Before(start) { // the change to this offset skipped it
-				begins = start
-			}
-			return begins.UTC()
-		}
-		at = end
+	at, last := midnight.Add(-farthest), midnight.Add(farthest)
+	offset := offsetAt(zone, at)
+	if offset == offsetAt(zone, midnight) && offset == offsetAt(zone, last) {
+		return midnight.Add(-offset) // nearly always; two changes do not come within two days
 	}
+	since := at // when the clock took this offset, as far as it matters
+	for at.Before(last) {
+		next := at.Add(time.Hour)
+		changed := offsetAt(zone, next)
+		if changed != offset {
+			seconds := sort.Search(3600, func(s int) bool {
+				return offsetAt(zone, at.Add(time.Duration(s+1)*time.Second)) != offset
+			})
+			change := at.Add(time.Duration(seconds+1) * time.Second)
+			if begins := midnight.Add(-offset); begins.Before(change) {
+				return later(begins, since)
+			}
+			since, offset = change, changed
+		}
+		at = next
+	}
+	return later(midnight.Add(-offset), since)
+}
+
+// offsetAt is how far the zone's clock is ahead of UTC at t.
+func offsetAt(zone *time.Location, t time.Time) time.Duration {
+	_, offset := t.In(zone).Zone()
+	return time.Duration(offset) * time.Second
+}
+
+func later(t, u time.Time) time.Time {
+	if t.Before(u) {
+		return u
+	}
+	return t
 }

@@ -40,6 +40,7 @@ func TestCalendarWindowsAreCivilPeriods(t *testing.T) {
 		{"the day before", "calendar day America/Sao_Paulo", "2018-11-03T23:59:59-03:00", "2018-11-03T03:00:00Z", "2018-11-04T03:00:00Z", 1},
 		{"no midnight in Cairo", "calendar day Africa/Cairo", "2026-04-24T01:00:00+03:00", "2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z", 0},
 		{"23 o'clock twice in São Paulo", "calendar day America/Sao_Paulo", "2018-02-18T01:30:00Z", "2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z", 0},
+		{"the last day of a leap year", "calendar day Europe/Berlin", "2040-12-31T12:00:00Z", "2040-12-30T23:00:00Z", "2040-12-31T23:00:00Z", 0},
 		// A day that comes back for an hour, at 00:01 in St. John's, begins the next one once.
 		{"midnight twice in St. John's", "calendar day America/St_Johns", "2006-10-29T02:45:00Z", "2006-10-29T02:30:00Z", "2006-10-30T03:30:00Z", 0},
 		// Samoa had no 30 December 2011.

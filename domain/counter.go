@@ -28,12 +28,15 @@ type Counter interface {
 	Reset(ctx context.Context, policy, key string) error
 }
 
-// Slot is where a hit is counted and what may be counted there. Policy, Key and
-// Window.Start identify it; the rest says how to decide.
+// Slot is where a hit is counted and what may be counted there. Policy, Key,
+// Schedule and Window.Start identify it; the rest says how to decide.
 type Slot struct {
 	Policy string
 	Key    string
-	Window Window
+	// Schedule is the text form of the policy's schedule. A policy whose schedule
+	// changes starts anew, also where windows of both begin at the same time.
+	Schedule string
+	Window   Window
 	// Limit is the largest number of used units, carry included; [Unlimited] if there is none.
 	Limit int64
 	// Previous weighs in the window before, for schedules that slide. The zero
@@ -89,8 +92,9 @@ type Tally struct {
 	// Count is the units attempted in the window, Refused those that were refused.
 	// Both stop at the largest int64 rather than wrap.
 	Count, Refused int64
-	// Carry is the units of the previous window that still weigh in.
-	Carry int64
+	// Previous is the units used in the previous window, and Carry what of them still
+	// weighs in; both 0 unless the slot looks back.
+	Previous, Carry int64
 	// Refuses says that this slot had no room for the take. It is false in the answer of Look.
 	Refuses bool
 }

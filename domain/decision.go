@@ -1,6 +1,9 @@
 package domain
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // Decision is what a hit came to.
 type Decision struct {
@@ -15,9 +18,10 @@ type Decision struct {
 
 // PolicyDecision is what a hit came to under one policy.
 type PolicyDecision struct {
-	Policy string
-	Limit  int64
-	Window Window
+	Policy   string
+	Limit    int64
+	Schedule Schedule
+	Window   Window
 	// Tally is after the hit.
 	Tally
 }
@@ -67,12 +71,46 @@ func (p PolicyDecision) share() float64 {
 // has room again if nobody else asks, rounded up and at least 1; 0 if the hit was allowed.
 func (d Decision) RetryAfter() int64 {
 	var wait int64
-	for _, p := range d.Policies {
-		if p.Refuses {
-			wait = max(wait, p.Window.SecondsLeft(d.At))
+	for i := range d.Policies {
+		if p := &d.Policies[i]; p.Refuses {
+			wait = max(wait, p.retryAfter(d.At, d.Cost))
 		}
 	}
 	return wait
+}
+
+// ResetAfter is how many whole seconds after the hit that d decided the policy
+// has more to give: the rest of its window, or for a policy that refused and
+// slides, until the cost of the hit fits.
+func (p *PolicyDecision) ResetAfter(d *Decision) int64 {
+	if p.Refuses {
+		return p.retryAfter(d.At, d.Cost)
+	}
+	return p.Window.SecondsLeft(d.At)
+}
+
+// retryAfter is the first whole second after at at which cost would fit if nobody
+// else asked. A limit that cost can never fit is tried again in the next window.
+func (p *PolicyDecision) retryAfter(at time.Time, cost int64) int64 {
+	if p.Schedule.kind != slidingSchedule || cost > p.Limit {
+		return p.Window.SecondsLeft(at)
+	}
+	// Later is never fuller, so the first second that fits can be searched for. Two
+	// windows from now nothing of today weighs in any more.
+	seconds := sort.Search(int(2*p.Schedule.length), func(s int) bool {
+		t := at.Add(time.Duration(s+1) * time.Second)
+		now := Tally{Count: p.Used()}
+		window, before := p.Window, p.Previous
+		if !t.Before(window.End) {
+			window, before, now = p.Schedule.At(t), p.Used(), Tally{}
+			if window.Start.After(p.Window.End) {
+				return true
+			}
+		}
+		now.Carry = p.Schedule.Previous(window, t).Carry(before)
+		return now.Fits(cost, p.Limit)
+	})
+	return int64(seconds) + 1
 }
 
 // Err is nil if the hit was allowed, else the [Decision.Exceeded].
@@ -89,6 +127,7 @@ func (d Decision) Exceeded() *RateLimitExceeded {
 		return nil
 	}
 	var worst *PolicyDecision
+	var longest int64
 	var violated []string
 	for i := range d.Policies {
 		p := &d.Policies[i]
@@ -96,12 +135,12 @@ func (d Decision) Exceeded() *RateLimitExceeded {
 			continue
 		}
 		violated = append(violated, p.Policy)
-		if worst == nil || p.Window.End.After(worst.Window.End) {
-			worst = p
+		if wait := p.retryAfter(d.At, d.Cost); worst == nil || wait > longest {
+			worst, longest = p, wait
 		}
 	}
 	return &RateLimitExceeded{
 		Key: d.Key, Policy: worst.Policy, Limit: worst.Limit, Window: worst.Window,
-		RetryAfter: d.RetryAfter(), Violated: violated,
+		RetryAfter: longest, Violated: violated,
 	}
 }

@@ -21,9 +21,10 @@ type Ledger struct {
 
 // LedgerWindow is one window of one key under one policy: a row.
 type LedgerWindow struct {
-	Policy string
-	Key    string
-	Start  time.Time
+	Policy   string
+	Key      string
+	Schedule string
+	Start    time.Time
 	// Expires is when the store may forget the window. It is the zero time for one
 	// that is only looked back at, which therefore never changes.
 	Expires time.Time
@@ -40,14 +41,15 @@ type ref struct {
 
 // WindowID identifies a window. It can be compared and be the key of a map.
 type WindowID struct {
-	Policy string
-	Key    string
-	Start  int64 // Unix seconds
+	Policy   string
+	Key      string
+	Schedule string
+	Start    int64 // Unix seconds
 }
 
 // ID identifies the slot's own window.
 func (s *Slot) ID() WindowID {
-	return WindowID{Policy: s.Policy, Key: s.Key, Start: s.Window.Start.Unix()}
+	return WindowID{Policy: s.Policy, Key: s.Key, Schedule: s.Schedule, Start: s.Window.Start.Unix()}
 }
 
 // NewLedger lists the windows of takes.
@@ -84,12 +86,12 @@ func (l *Ledger) add(index map[WindowID]int, slot *Slot) {
 }
 
 func (l *Ledger) put(index map[WindowID]int, slot *Slot, start time.Time) int {
-	id := WindowID{Policy: slot.Policy, Key: slot.Key, Start: start.Unix()}
+	id := WindowID{Policy: slot.Policy, Key: slot.Key, Schedule: slot.Schedule, Start: start.Unix()}
 	at, known := index[id]
 	if !known {
 		at = len(l.Windows)
 		index[id] = at
-		l.Windows = append(l.Windows, LedgerWindow{Policy: slot.Policy, Key: slot.Key, Start: start})
+		l.Windows = append(l.Windows, LedgerWindow{Policy: slot.Policy, Key: slot.Key, Schedule: slot.Schedule, Start: start})
 	}
 	return at
 }
@@ -149,7 +151,8 @@ func (l *Ledger) Look(slots []Slot) []Tally {
 func (l *Ledger) look(slot *Slot, r ref) Tally {
 	tally := l.Windows[r.own].Tally
 	if r.previous >= 0 {
-		tally.Carry = slot.Previous.Carry(l.Windows[r.previous].Tally.Used())
+		tally.Previous = l.Windows[r.previous].Tally.Used()
+		tally.Carry = slot.Previous.Carry(tally.Previous)
 	}
 	return tally
 }

@@ -17,6 +17,7 @@ type Schedule struct {
 	length int64 // seconds, of fixed and sliding
 	unit   CalendarUnit
 	zone   *time.Location // of calendar
+	text   string
 }
 
 type scheduleKind byte
@@ -46,7 +47,11 @@ func spans(kind scheduleKind, d time.Duration) (Schedule, error) {
 	case d > MaxWindow:
 		return Schedule{}, &InvalidError{"window", fmt.Sprintf("of %s is too long, the longest is %s", d, FormatDuration(MaxWindow))}
 	}
-	return Schedule{kind: kind, length: int64(d / time.Second)}, nil
+	text := "fixed "
+	if kind == slidingSchedule {
+		text = "sliding "
+	}
+	return Schedule{kind: kind, length: int64(d / time.Second), text: text + FormatDuration(d)}, nil
 }
 
 // ParseSchedule reads the text form of a schedule:
@@ -78,20 +83,10 @@ func ParseSchedule(text string) (Schedule, error) {
 }
 
 // String is the text form that [ParseSchedule] reads.
-func (s Schedule) String() string {
-	switch s.kind {
-	case fixedSchedule:
-		return "fixed " + FormatDuration(time.Duration(s.length)*time.Second)
-	case slidingSchedule:
-		return "sliding " + FormatDuration(time.Duration(s.length)*time.Second)
-	case calendarSchedule:
-		return "calendar " + string(s.unit) + " " + s.zone.String()
-	}
-	return ""
-}
+func (s Schedule) String() string { return s.text }
 
 // Equal reports whether s and other cut time in the same way.
-func (s Schedule) Equal(other Schedule) bool { return s.String() == other.String() }
+func (s Schedule) Equal(other Schedule) bool { return s.text == other.text }
 
 // At is the window that t lies in. It works before 1970 too.
 func (s Schedule) At(t time.Time) Window {

@@ -306,9 +306,9 @@ func TestPruneUnderLoadDelaysNobody(t *testing.T) { // cases 76, 133
 	defer db.Close()
 	for _, statement := range []string{
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 200000)
-		 INSERT INTO rate_limit_windows SELECT 'default', 'old-'||i, '2020-01-01T00:00:00Z', 5, 2, '2020-01-01T00:02:00Z' FROM n`,
+		 INSERT INTO rate_limit_windows SELECT 'default', 'old-'||i, 'fixed 1m', '2020-01-01T00:00:00Z', 5, 2, '2020-01-01T00:02:00Z' FROM n`,
 		// Of a policy with a longer window, as old and live.
-		`INSERT INTO rate_limit_windows SELECT 'year', 'live-'||value, '2020-01-01T00:00:00Z', 5, 2, '2999-01-01T00:00:00Z' FROM json_each('[1,2,3]')`,
+		`INSERT INTO rate_limit_windows SELECT 'year', 'live-'||value, 'fixed 3650d', '2020-01-01T00:00:00Z', 5, 2, '2999-01-01T00:00:00Z' FROM json_each('[1,2,3]')`,
 	} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)

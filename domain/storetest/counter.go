@@ -86,6 +86,15 @@ func testTake(t *testing.T, open func(t *testing.T) Store) {
 		wantLook(t, store, slot("p", key, 1, at.Add(-time.Minute)), tally(0, 0))
 	})
 
+	t.Run("a changed schedule starts anew and the old one keeps its counts", func(t *testing.T) {
+		s := slot("p", draw("key"), 2, at)
+		mustTake(t, store, take(2, s))
+		other := s
+		other.Schedule, other.Window.End, other.Expires = "fixed 1h", at.Add(time.Hour), at.Add(2*time.Hour)
+		wantTaken(t, mustTake(t, store, take(1, other))[0], true, tally(1, 0))
+		wantLook(t, store, s, tally(2, 0))
+	})
+
 	t.Run("windows before 1970 are windows", func(t *testing.T) {
 		s := slot("p", draw("key"), 1, at)
 		s.Window = domain.Window{Start: time.Unix(-60, 0).UTC(), End: time.Unix(0, 0).UTC()}
@@ -100,9 +109,9 @@ func testTake(t *testing.T, open func(t *testing.T) Store) {
 		for range 12 { // 10 used, 2 refused: only what was used is carried
 			mustTake(t, store, take(1, before))
 		}
-		wantTaken(t, mustTake(t, store, take(6, now))[0], true, domain.Tally{Count: 6, Carry: 4})
-		wantTaken(t, mustTake(t, store, take(1, now))[0], false, domain.Tally{Count: 7, Refused: 1, Carry: 4, Refuses: true})
-		wantLook(t, store, now, domain.Tally{Count: 7, Refused: 1, Carry: 4})
+		wantTaken(t, mustTake(t, store, take(6, now))[0], true, domain.Tally{Count: 6, Previous: 10, Carry: 4})
+		wantTaken(t, mustTake(t, store, take(1, now))[0], false, domain.Tally{Count: 7, Refused: 1, Previous: 10, Carry: 4, Refuses: true})
+		wantLook(t, store, now, domain.Tally{Count: 7, Refused: 1, Previous: 10, Carry: 4})
 	})
 
 	t.Run("a batch sees its own takes in the previous window", func(t *testing.T) {
@@ -110,7 +119,7 @@ func testTake(t *testing.T, open func(t *testing.T) Store) {
 		before, now := slot("p", key, 10, at.Add(-time.Minute)), slot("p", key, 10, at)
 		now.Previous = domain.Previous{Window: before.Window, Num: 1, Den: 1}
 		taken := mustTake(t, store, take(10, before), take(1, now))
-		wantTaken(t, taken[1], false, domain.Tally{Count: 1, Refused: 1, Carry: 10, Refuses: true})
+		wantTaken(t, taken[1], false, domain.Tally{Count: 1, Refused: 1, Previous: 10, Carry: 10, Refuses: true})
 	})
 
 	t.Run("counts have 64 bits and do not wrap", func(t *testing.T) {

@@ -50,7 +50,7 @@ func slot(policy, key string, limit int64, at time.Time) domain.Slot {
 	start := at.Truncate(time.Minute)
 	end := start.Add(time.Minute)
 	return domain.Slot{
-		Policy: policy, Key: key, Limit: limit, Window: domain.Window{Start: start, End: end}, Expires: end.Add(time.Minute),
+		Policy: policy, Key: key, Schedule: "fixed 1m", Limit: limit, Window: domain.Window{Start: start, End: end}, Expires: end.Add(time.Minute),
 	}
 }
 

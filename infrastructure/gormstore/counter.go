@@ -13,7 +13,7 @@ import (
 func fill(ctx context.Context, ledger *domain.Ledger, tallies *statement, r *runner) error {
 	err := tallies.run(ctx, r, len(ledger.Windows), func(values []any, i int) []any {
 		w := &ledger.Windows[i]
-		return append(values, i, w.Policy, w.Key, r.second(w.Start))
+		return append(values, i, w.Policy, w.Key, w.Schedule, r.second(w.Start))
 	}, func(rows *sql.Rows) error {
 		var i int
 		var tally domain.Tally
@@ -41,7 +41,7 @@ func (u *unit) Take(ctx context.Context, takes []domain.Take) ([]domain.Taken, e
 	changed := slices.DeleteFunc(ledger.Windows, func(w domain.LedgerWindow) bool { return !w.Changed })
 	err := u.store.writes.upsertWindows.run(ctx, u.runner, len(changed), func(values []any, i int) []any {
 		w := &changed[i]
-		return append(values, w.Policy, w.Key, u.second(w.Start), w.Tally.Count, w.Tally.Refused, u.second(w.Expires))
+		return append(values, w.Policy, w.Key, w.Schedule, u.second(w.Start), w.Tally.Count, w.Tally.Refused, u.second(w.Expires))
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("write %d windows: %w", len(changed), err)

@@ -65,8 +65,8 @@ func TestTheUpsertIsComposedByGORM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "INSERT INTO `rate_limit_windows` (`policy`,`key`,`window_start`,`count`,`refused`,`expires_at`) VALUES (?,?,?,?,?,?),(?,?,?,?,?,?) " +
-		"ON CONFLICT (`policy`,`key`,`window_start`) DO UPDATE SET `count`=`excluded`.`count`,`refused`=`excluded`.`refused`"
+	want := "INSERT INTO `rate_limit_windows` (`policy`,`key`,`schedule`,`window_start`,`count`,`refused`,`expires_at`) VALUES (?,?,?,?,?,?,?),(?,?,?,?,?,?,?) " +
+		"ON CONFLICT (`policy`,`key`,`schedule`,`window_start`) DO UPDATE SET `count`=`excluded`.`count`,`refused`=`excluded`.`refused`"
 	if strings.TrimSpace(got) != want {
 		t.Errorf("the upsert is\n%s, want\n%s", got, want)
 	}
@@ -76,7 +76,7 @@ func TestTheUpsertIsComposedByGORM(t *testing.T) {
 // would put values into wrong columns.
 func TestValuesAreBoundInTheOrderOfTheFields(t *testing.T) {
 	for row, want := range map[any]string{
-		windowRow{}:  "Policy Key WindowStart Count Refused ExpiresAt",
+		windowRow{}:  "Policy Key Schedule WindowStart Count Refused ExpiresAt",
 		newCallRow{}: "CalledAt Kind Policy Key Cost Hits Allowed Count Refused Limit WindowStart Method Path RequestID",
 	} {
 		var fields []string

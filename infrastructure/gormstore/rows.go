@@ -11,6 +11,7 @@ import (
 type windowRow struct {
 	Policy      string `gorm:"primaryKey"`
 	Key         string `gorm:"primaryKey"`
+	Schedule    string `gorm:"primaryKey"`
 	WindowStart string `gorm:"primaryKey"`
 	Count       int64
 	Refused     int64

@@ -38,7 +38,7 @@ func composeUpsert(db *gorm.DB) func(n int) (string, error) {
 	return func(n int) (string, error) {
 		rows := make([]windowRow, n)
 		tx := db.Session(&gorm.Session{DryRun: true}).Clauses(clause.OnConflict{
-			Columns:   []clause.Column{{Name: "policy"}, {Name: "key"}, {Name: "window_start"}},
+			Columns:   []clause.Column{{Name: "policy"}, {Name: "key"}, {Name: "schedule"}, {Name: "window_start"}},
 			DoUpdates: clause.AssignmentColumns([]string{"count", "refused"}),
 		}).Create(&rows)
 		return tx.Statement.SQL.String(), tx.Error
@@ -58,10 +58,10 @@ func composeInsert(db *gorm.DB) func(n int) (string, error) {
 // window that exists, with its numbers.
 func prepareTallies(ctx context.Context, pool *sql.DB) (statement, error) {
 	return prepare(ctx, pool, func(n int) (string, error) {
-		return `WITH wanted(n, policy, key, window_start) AS (VALUES (?, ?, ?, ?)` +
-			strings.Repeat(`, (?, ?, ?, ?)`, n-1) + `)
+		return `WITH wanted(n, policy, key, schedule, window_start) AS (VALUES (?, ?, ?, ?, ?)` +
+			strings.Repeat(`, (?, ?, ?, ?, ?)`, n-1) + `)
 SELECT wanted.n, w.count, w.refused FROM wanted JOIN rate_limit_windows AS w
-ON w.policy = wanted.policy AND w.key = wanted.key AND w.window_start = wanted.window_start`, nil
+ON w.policy = wanted.policy AND w.key = wanted.key AND w.schedule = wanted.schedule AND w.window_start = wanted.window_start`, nil
 	})
 }
 

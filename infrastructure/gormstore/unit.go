@@ -89,9 +89,9 @@ func isBusy(err error) bool {
 // Sweep implements [domain.Sweeper].
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (removed int, err error) {
 	err = s.transact(ctx, func(u *unit) error {
-		expired := u.gorm.Model(&windowRow{}).Select("policy", "key", "window_start").
+		expired := u.gorm.Model(&windowRow{}).Select("policy", "key", "schedule", "window_start").
 			Where("expires_at <= ?", now.UTC().Format(seconds)).Limit(limit)
-		deleted := u.gorm.Where("(policy, key, window_start) IN (?)", expired).Delete(&windowRow{})
+		deleted := u.gorm.Where("(policy, key, schedule, window_start) IN (?)", expired).Delete(&windowRow{})
 		removed = int(deleted.RowsAffected)
 		return deleted.Error
 	})

@@ -24,7 +24,7 @@ func Headers(d *domain.Decision, set func(name string, value []byte)) {
 	if nearest := d.Nearest(); nearest.Limit != domain.Unlimited {
 		set("X-RateLimit-Limit", strconv.AppendInt(value[:0], nearest.Limit, 10))
 		set("X-RateLimit-Remaining", strconv.AppendInt(value[:0], nearest.Remaining(), 10))
-		set("X-RateLimit-Reset", strconv.AppendInt(value[:0], nearest.Window.End.Unix(), 10))
+		set("X-RateLimit-Reset", strconv.AppendInt(value[:0], d.At.Unix()+nearest.ResetAfter(d), 10))
 	}
 	if list := appendItems(value[:0], d, appendQuota); len(list) > 0 {
 		set("RateLimit-Policy", list)
@@ -58,5 +58,5 @@ func appendQuota(list []byte, _ *domain.Decision, p *domain.PolicyDecision) []by
 
 func appendLeft(list []byte, d *domain.Decision, p *domain.PolicyDecision) []byte {
 	list = strconv.AppendInt(append(list, ";r="...), p.Remaining(), 10)
-	return strconv.AppendInt(append(list, ";t="...), p.Window.SecondsLeft(d.At), 10)
+	return strconv.AppendInt(append(list, ";t="...), p.ResetAfter(d), 10)
 }

@@ -4,11 +4,12 @@
 CREATE TABLE rate_limit_windows (
     policy       TEXT    NOT NULL,
     key          TEXT    NOT NULL,
+    schedule     TEXT    NOT NULL, -- like 'fixed 1m': a policy whose schedule changes starts anew
     window_start TEXT    NOT NULL, -- UTC, like 2026-01-01T00:00:00Z
     count        INTEGER NOT NULL, -- units attempted
     refused      INTEGER NOT NULL, -- of these, units refused; used = count - refused
     expires_at   TEXT    NOT NULL, -- UTC; from then on prune may remove the row
-    PRIMARY KEY (policy, key, window_start)
+    PRIMARY KEY (policy, key, schedule, window_start)
 ) STRICT, WITHOUT ROWID;
 
 -- For prune. A hit on a known window changes no column of it.
