@@ -1,6 +1,9 @@
 package application
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -23,12 +26,23 @@ type refusalID struct {
 	cost   int64
 }
 
-// reset empties the batch and keeps its memory.
-func (b *batch) reset() {
+// clear empties the batch and keeps its memory.
+func (b *batch) clear() {
 	clear(b.takes)
 	clear(b.entries)
+	clear(b.refusals)
 	clear(b.calls)
-	b.takes, b.taken, b.entries, b.refusals, b.calls = b.takes[:0], nil, b.entries[:0], nil, b.calls[:0]
+	b.takes, b.taken, b.entries, b.refusals, b.calls = b.takes[:0], nil, b.entries[:0], b.refusals[:0], b.calls[:0]
+}
+
+// addRefusals comes before all addHit.
+func (b *batch) addRefusals(drained []*refusal) {
+	slots := make([]domain.Slot, len(drained))
+	for i, known := range drained {
+		slots[i] = known.slot
+		b.refusals = append(b.refusals, known)
+		b.takes = append(b.takes, domain.Take{Slots: slots[i : i+1], Cost: known.cost(), Refused: true})
+	}
 }
 
 func (b *batch) addHit(e *entry) {
@@ -36,21 +50,49 @@ func (b *batch) addHit(e *entry) {
 	b.takes = append(b.takes, domain.Take{Slots: e.slots, Cost: e.hit.Cost})
 }
 
-// addRefusals comes before all addHit.
-func (b *batch) addRefusals(drained []*refusal) {
-	b.refusals = drained
-	slots := make([]domain.Slot, len(drained))
-	for i, known := range drained {
-		slots[i] = known.slot
-		b.takes = append(b.takes, domain.Take{Slots: slots[i : i+1], Cost: known.units(), Refused: true})
+// dropLate takes out what waited until after its window expired: the store may
+// have forgotten the window, and would begin it anew. Such hits are answered,
+// uncounted; such refusals are returned.
+func (b *batch) dropLate(now time.Time) (late []*refusal) {
+	isLate := func(take domain.Take) bool {
+		return slices.ContainsFunc(take.Slots, func(slot domain.Slot) bool { return !now.Before(slot.Expires) })
 	}
+	if !slices.ContainsFunc(b.takes, isLate) {
+		return nil
+	}
+	takes, refusals, entries := b.takes, b.refusals, b.entries
+	b.takes, b.refusals, b.entries = nil, nil, nil
+	for i, known := range refusals {
+		if isLate(takes[i]) {
+			late = append(late, known)
+			continue
+		}
+		b.refusals = append(b.refusals, known)
+		b.takes = append(b.takes, takes[i])
+	}
+	for i, e := range entries {
+		if take := takes[len(refusals)+i]; isLate(take) {
+			e.finish(domain.Taken{}, fmt.Errorf("the window was over before the hit could be decided: %w", domain.ErrUnavailable))
+		} else {
+			b.entries = append(b.entries, e)
+			b.takes = append(b.takes, take)
+		}
+	}
+	return late
 }
 
-// log makes the calls that the log is to remember of the batch: one for each
-// policy of a hit that was allowed; for one that was refused, one for each policy
-// that refused, shared by all that were refused alike.
-func (b *batch) log() {
+// settle takes from the counter and makes the calls that the log is to remember:
+// one for each policy of a hit that was allowed; for one that was refused, one for
+// each policy that refused, shared by all that were refused alike.
+func (b *batch) settle(ctx context.Context, counter domain.Counter) (err error) {
+	b.calls = b.calls[:0]
 	clear(b.shared)
+	if len(b.takes) == 0 {
+		return nil
+	}
+	if b.taken, err = counter.Take(ctx, b.takes); err != nil {
+		return err
+	}
 	for i, known := range b.refusals {
 		b.addRefused(&known.slot, b.taken[i].Tallies[0], &known.hit, known.at, known.hits)
 	}
@@ -59,12 +101,13 @@ func (b *batch) log() {
 		for j := range e.slots {
 			switch {
 			case taken.Allowed:
-				b.add(&e.slots[j], taken.Tallies[j], true, &e.hit, e.at, 1)
+				b.addCall(&e.slots[j], taken.Tallies[j], true, &e.hit, e.at, 1)
 			case taken.Tallies[j].Refuses:
 				b.addRefused(&e.slots[j], taken.Tallies[j], &e.hit, e.at, 1)
 			}
 		}
 	}
+	return nil
 }
 
 func (b *batch) addRefused(slot *domain.Slot, tally domain.Tally, hit *domain.Hit, at time.Time, hits int64) {
@@ -78,10 +121,10 @@ func (b *batch) addRefused(slot *domain.Slot, tally domain.Tally, hit *domain.Hi
 		b.shared = make(map[refusalID]int)
 	}
 	b.shared[id] = len(b.calls)
-	b.add(slot, tally, false, hit, at, hits)
+	b.addCall(slot, tally, false, hit, at, hits)
 }
 
-func (b *batch) add(slot *domain.Slot, tally domain.Tally, allowed bool, hit *domain.Hit, at time.Time, hits int64) {
+func (b *batch) addCall(slot *domain.Slot, tally domain.Tally, allowed bool, hit *domain.Hit, at time.Time, hits int64) {
 	b.calls = append(b.calls, domain.Call{
 		Kind: domain.CallHit, At: at, Policy: slot.Policy, Key: slot.Key, Cost: hit.Cost, Hits: hits,
 		Allowed: allowed, Count: tally.Count, Refused: tally.Refused, Limit: slot.Limit,
@@ -92,7 +135,7 @@ func (b *batch) add(slot *domain.Slot, tally domain.Tally, allowed bool, hit *do
 // teach tells the memory of refusals what the store said at a time.
 func (b *batch) teach(refusals *refusals, at time.Time) {
 	for i, known := range b.refusals {
-		refusals.learn(&known.slot, b.taken[i].Tallies[0], known.hit.Cost, known.units(), at)
+		refusals.learn(&known.slot, b.taken[i].Tallies[0], known.hit.Cost, known.cost(), at)
 	}
 	for i, e := range b.entries {
 		for j := range e.slots {
@@ -101,13 +144,18 @@ func (b *batch) teach(refusals *refusals, at time.Time) {
 	}
 }
 
-// answer lets everyone who waits go on. From here on the entries are theirs.
-func (b *batch) answer(err error) {
+// answer lets everyone who waits go on. From here on the entries are theirs. An
+// error that nobody is there to hear is reported.
+func (b *batch) answer(err error, report func(error)) {
+	heard := len(b.entries) == 0 && len(b.refusals) == 0
 	for i, e := range b.entries {
 		var taken domain.Taken
 		if err == nil {
 			taken = b.taken[len(b.refusals)+i]
 		}
-		e.finish(taken, err)
+		heard = e.finish(taken, err) || heard
+	}
+	if err != nil && !heard {
+		report(err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 const (
 	refusalShare = 50
 	refusalPause = 500 * time.Millisecond
+	refusalBatch = 1024 // windows whose refusals go into one commit
 )
 
 // committer joins the hits that wait while the last commit runs into the next
@@ -27,29 +28,30 @@ type committer struct {
 	units    domain.UnitOfWork
 	refusals *refusals
 	options  Options
+	started  time.Time // deadlines count from here, whatever becomes of the wall clock
 
-	mu       sync.Mutex
-	waiting  []*entry // in order of arrival, at most options.Queue
-	underWay []*entry // taken from waiting last; answered one commit after the other
-	closed   bool
+	mu      sync.Mutex
+	queued  []*entry // in order of arrival, at most options.Queue
+	current []*entry // taken from queued last, until all of them are answered
+	closed  bool
+	watch   *time.Timer // gives up on late entries; set while there are entries
 
-	woken   chan struct{} // capacity 1: something waits, or closed was set
+	woken   chan struct{} // capacity 1: something is queued, or closed was set
 	stopped chan struct{} // closed when the goroutine has ended
-	watch   *time.Timer   // gives up on entries whose time is over
 
 	// The rest is the goroutine's own.
 	batch        batch
 	nextRefusals time.Time // when refusals are next worth a commit of their own
 }
 
-func newCommitter(units domain.UnitOfWork, refusals *refusals, options Options) *committer {
+func newCommitter(units domain.UnitOfWork, options Options) *committer {
 	c := &committer{
-		units: units, refusals: refusals, options: options,
+		units: units, options: options, started: time.Now(),
 		woken: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
+	c.refusals = newRefusals(options.FullWindows, c.wake)
 	c.watch = time.AfterFunc(time.Hour, c.expire)
 	c.watch.Stop()
-	refusals.wake = c.wake
 	go c.run()
 	return c
 }
@@ -74,10 +76,16 @@ func (c *committer) sync(ctx context.Context) error {
 	return err
 }
 
+// ping waits until an empty unit of work is done.
+func (c *committer) ping(ctx context.Context) error {
+	_, err := c.await(ctx, forPing, domain.Hit{}, nil, time.Time{})
+	return err
+}
+
 func (c *committer) await(ctx context.Context, purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Taken, error) {
-	e := newEntry(purpose, hit, slots, at, c.options.Timeout)
+	e := newEntry(purpose, hit, slots, at, time.Since(c.started)+c.options.Timeout)
 	if err := c.queue(e); err != nil {
-		e.giveUp(err)
+		e.giveUp(e.state.Load(), err)
 	}
 	return e.wait(ctx)
 }
@@ -88,12 +96,15 @@ func (c *committer) queue(e *entry) error {
 	switch {
 	case c.closed:
 		return fmt.Errorf("the limiter is stopping: %w", domain.ErrUnavailable)
-	case len(c.waiting) >= c.options.Queue:
+	case len(c.queued) >= c.options.Queue:
 		return domain.ErrOverloaded
 	}
-	c.waiting = append(c.waiting, e)
-	if len(c.waiting) == 1 {
+	c.queued = append(c.queued, e)
+	if len(c.queued) == 1 {
 		c.wake()
+		if len(c.current) == 0 {
+			c.watch.Reset(c.watchInterval())
+		}
 	}
 	return nil
 }
@@ -126,10 +137,11 @@ func (c *committer) run() {
 			c.commit(entries[:n])
 			entries = entries[n:]
 		}
+		if c.release() {
+			continue // more was queued
+		}
 		if closed {
-			c.batch.reset()
-			c.batch.addRefusals(c.refusals.close())
-			c.finish(nil)
+			c.countTheLast()
 			return
 		}
 		if c.refusals.outstanding.Load() > 0 {
@@ -147,23 +159,30 @@ func (c *committer) run() {
 	}
 }
 
-// collect takes over everything that waits. Nothing is queued after closed is true.
+// collect takes over everything that is queued. Nothing is queued after closed is true.
 func (c *committer) collect() (entries []*entry, closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.underWay)
-	c.waiting, c.underWay = c.underWay[:0], c.waiting
-	if len(c.underWay) > 0 {
-		c.watch.Reset(c.watchInterval())
-	} else {
+	c.queued, c.current = c.current[:0], c.queued
+	return c.current, c.closed
+}
+
+// release lets go of the entries of the last collect, which are answered. It
+// reports whether others are queued.
+func (c *committer) release() (more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.current) // they are somebody else's by now
+	c.current = c.current[:0]
+	if len(c.queued) == 0 {
 		c.watch.Stop()
 	}
-	return c.underWay, c.closed
+	return len(c.queued) > 0
 }
 
 // watchInterval is how much later than its deadline an entry may be given up.
 func (c *committer) watchInterval() time.Duration {
-	return min(c.options.Timeout/10, 50*time.Millisecond)
+	return max(min(c.options.Timeout/10, 50*time.Millisecond), time.Millisecond)
 }
 
 // expire gives up on the entries whose deadline is over. A commit that goes on as
@@ -171,22 +190,20 @@ func (c *committer) watchInterval() time.Duration {
 func (c *committer) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now().UnixNano()
-	for _, list := range [][]*entry{c.underWay, c.waiting} {
+	now := time.Since(c.started)
+	reason := fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable)
+	for _, list := range [][]*entry{c.current, c.queued} {
 		for _, e := range list {
-			// An entry that was answered may be somebody else's by now: its deadline is too.
-			if e != nil && now >= e.deadline.Load() {
-				e.giveUp(fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable))
-			}
+			e.expire(now, reason)
 		}
 	}
-	if len(c.underWay) > 0 {
+	if len(c.current)+len(c.queued) > 0 {
 		c.watch.Reset(c.watchInterval())
 	}
 }
 
-// batchEnd is how many of the entries go into the next commit: a reset or sync
-// goes alone, so that everything before it is committed before it.
+// batchEnd is how many of the entries go into the next commit: what is no hit goes
+// alone, so that everything before it is committed before it.
 func batchEnd(entries []*entry, limit int) int {
 	for i, e := range entries {
 		if i == limit || e.purpose != forHit {
@@ -202,89 +219,99 @@ func (c *committer) commit(entries []*entry) {
 		c.commitAlone(first)
 		return
 	}
-	c.batch.reset()
-	if time.Now().Before(c.nextRefusals) {
-		c.batch.addRefusals(c.refusals.drainOf(entries))
-	} else {
-		c.batch.addRefusals(c.refusals.drain())
+	c.batch.clear()
+	due := !time.Now().Before(c.nextRefusals)
+	if due {
+		c.batch.addRefusals(c.refusals.drain(refusalBatch))
 	}
+	c.batch.addRefusals(c.refusals.drainOf(entries))
 	for _, e := range entries {
 		if e.begin() {
 			c.batch.addHit(e)
 		}
 	}
-	c.batch.answer(c.finish(nil))
+	c.batch.answer(c.conclude(nil, due), c.options.Report)
 }
 
-// commitRefusals counts the refusals that were answered.
-func (c *committer) commitRefusals() error {
-	c.batch.reset()
-	c.batch.addRefusals(c.refusals.drain())
-	return c.finish(nil)
-}
-
-// commitAlone does a sync or a reset, after counting the refusals answered before.
+// commitAlone does what is no hit, after counting the refusals answered before.
 func (c *committer) commitAlone(e *entry) {
 	if !e.begin() {
 		return
 	}
-	if e.purpose == forSync {
-		e.finish(domain.Taken{}, c.commitRefusals())
-		return
+	var err error
+	switch e.purpose {
+	case forPing:
+		err = c.work(func(domain.Counter, domain.AuditLog) error { return nil })
+	case forSync:
+		err = c.countAll()
+	case forReset:
+		if err = c.countAll(); err == nil {
+			c.batch.clear()
+			err = c.conclude(e, false)
+		}
+		for i := range e.slots {
+			c.refusals.forget(e.slots[i].Policy, e.slots[i].Key)
+		}
 	}
-	c.batch.reset()
-	c.batch.addRefusals(c.refusals.drain())
-	err := c.finish(e)
-	for i := range e.slots {
-		c.refusals.forget(e.slots[i].Policy, e.slots[i].Key)
+	if !e.finish(domain.Taken{}, err) && err != nil {
+		c.options.Report(err)
 	}
-	e.finish(domain.Taken{}, err)
 }
 
-// finish commits the batch, and the reset if there is one, and sees to the
-// refusals in it.
-func (c *committer) finish(reset *entry) error {
-	b := &c.batch
-	begun, at := time.Now(), c.options.Now()
-	err := c.work(b, reset)
+// commitRefusals counts refusals that were answered, as many as go into one commit.
+func (c *committer) commitRefusals() error {
+	c.batch.clear()
+	c.batch.addRefusals(c.refusals.drain(refusalBatch))
+	err := c.conclude(nil, true)
 	if err != nil {
-		err = fmt.Errorf("commit %d hits: %w", len(b.takes), storeError(err))
-		if len(b.refusals) > 0 {
-			c.refusals.restore(b.refusals)
-			c.nextRefusals = time.Now().Add(refusalPause)
-			c.options.Report(fmt.Errorf("count %d refusals, to be tried again: %w", len(b.refusals), err))
-		}
-		return err
+		c.options.Report(err)
 	}
-	b.teach(c.refusals, at)
-	if len(b.refusals) > 0 {
-		c.refusals.counted(b.refusals)
-		cost := time.Since(begun) * time.Duration(len(b.refusals)) / time.Duration(len(b.takes))
-		c.nextRefusals = time.Now().Add(min((refusalShare-1)*cost, refusalPause))
+	return err
+}
+
+// countAll counts the refusals that were answered until now, and maybe later ones.
+func (c *committer) countAll() error {
+	for commits := c.refusals.waiting()/refusalBatch + 1; commits > 0; commits-- {
+		if err := c.commitRefusals(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// work does what the batch and the reset ask for in one unit of work. A store
-// that panics has failed like one that returns an error.
-func (c *committer) work(b *batch, reset *entry) (err error) {
+// countTheLast counts the refusals that are left when the limiter stops. It does
+// not give up before a hit would.
+func (c *committer) countTheLast() {
+	c.refusals.close()
+	for deadline := time.Now().Add(c.options.Timeout); ; time.Sleep(20 * time.Millisecond) {
+		err := c.countAll()
+		if err == nil {
+			return
+		}
+		if !time.Now().Before(deadline) {
+			c.options.Report(fmt.Errorf("%d refusals were answered and not counted: %w", c.refusals.outstanding.Load(), err))
+			return
+		}
+	}
+}
+
+// conclude commits the batch, and the reset if there is one, and sees to the
+// refusals in it. due says that refusals were due, and now are not for a while.
+func (c *committer) conclude(reset *entry, due bool) error {
+	b := &c.batch
 	if len(b.takes) == 0 && reset == nil {
 		return nil
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the store panicked: %v\n%s", r, debug.Stack())
+	begun, at := time.Now(), c.options.Now()
+	err := c.work(func(counter domain.Counter, log domain.AuditLog) error {
+		ctx := context.Background() // the unit of work watches the time
+		if late := b.dropLate(c.options.Now()); len(late) > 0 {
+			c.refusals.settled(late)
+			c.options.Report(fmt.Errorf("the refusals of %d windows waited until the windows were over for long: they are not counted", len(late)))
 		}
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
-	defer cancel()
-	return c.units.Do(ctx, func(counter domain.Counter, log domain.AuditLog) error {
-		if len(b.takes) > 0 {
-			if b.taken, err = counter.Take(ctx, b.takes); err != nil {
-				return err
-			}
+		if err := b.settle(ctx, counter); err != nil {
+			return err
 		}
-		b.log()
 		if reset != nil {
 			for i := range reset.slots {
 				slot := &reset.slots[i]
@@ -296,12 +323,36 @@ func (c *committer) work(b *batch, reset *entry) (err error) {
 		}
 		return log.Append(ctx, b.calls)
 	})
+	if err != nil {
+		if len(b.refusals) > 0 {
+			c.refusals.restore(b.refusals)
+		}
+		if due {
+			c.nextRefusals = time.Now().Add(refusalPause)
+		}
+		return fmt.Errorf("commit %d hits and the refusals of %d windows: %w", len(b.entries), len(b.refusals), err)
+	}
+	b.teach(c.refusals, at)
+	c.refusals.settled(b.refusals)
+	if due {
+		cost := time.Since(begun) * time.Duration(len(b.refusals)) / time.Duration(max(len(b.takes), 1))
+		c.nextRefusals = time.Now().Add(min((refusalShare-1)*cost, refusalPause))
+	}
+	return nil
 }
 
-// storeError makes whatever a store fails with ErrUnavailable, keeping the cause.
-func storeError(err error) error {
-	if errors.Is(err, domain.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", domain.ErrUnavailable, err)
+// work runs a unit of work. Whatever the store fails with is ErrUnavailable, the
+// cause kept; a store that panics has failed too.
+func (c *committer) work(do func(domain.Counter, domain.AuditLog) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the store panicked: %v\n%s", r, debug.Stack())
+		}
+		if err != nil && !errors.Is(err, domain.ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", domain.ErrUnavailable, err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
+	defer cancel()
+	return c.units.Do(ctx, do)
 }

@@ -224,3 +224,196 @@ func TestManyHitsShareACommit(t *testing.T) {
 	}
 	wantCounter(t, l, "k", 640, 0)
 }
+
+func TestHitsTimeOutAlsoWhileOnlyRefusalsAreCommitted(t *testing.T) {
+	s := newIll(t)
+	options := newClock(newYear).options()
+	options.Timeout = 100 * time.Millisecond
+	l := newLimiter(t, s, options, 1)
+	wantHits(t, l, "k", yes, no)
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.set(func() error { once.Do(func() { close(entered) }); <-release; return nil })
+	wantHits(t, l, "k", no) // from memory: a commit of refusals alone begins
+	<-entered
+	begun := time.Now()
+	if _, err := l.Hit(context.Background(), hit("other", 1)); !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("err = %v", err)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("the hit was given up after %s", took)
+	}
+	close(release)
+}
+
+func TestALookTimesOut(t *testing.T) {
+	s := &hungLooks{store: openStore(t)}
+	options := newClock(newYear).options()
+	options.Timeout = 50 * time.Millisecond
+	l := newLimiter(t, s, options, 1)
+	if _, err := l.Hit(context.Background(), hit("k", 0)); !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// hungLooks looks until the context ends.
+type hungLooks struct{ store }
+
+func (s *hungLooks) Look(ctx context.Context, _ []domain.Slot) ([]domain.Tally, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A window may be swept while a hit on it waits for the store; the hit must not
+// begin it anew.
+func TestAHitThatOutlivesItsWindowIsNotAdmitted(t *testing.T) {
+	clock := newClock(newYear)
+	s := newIll(t)
+	l := newLimiter(t, s, clock.options(), 2, policy(t, "short", 2, time.Second))
+	short := domain.Hit{Key: "k", Policies: []string{"short"}, Cost: 1}
+	mustHit(t, l, short)
+	entered, release := make(chan struct{}), make(chan struct{})
+	s.set(func() error { close(entered); <-release; return nil })
+	ended := make(chan error)
+	go func() {
+		_, err := l.Hit(context.Background(), domain.Hit{Key: "k", Policies: []string{"short"}, Cost: 2})
+		ended <- err
+	}()
+	<-entered
+	clock.advance(2 * time.Second)
+	if n, err := l.Prune(context.Background(), nil); n != 1 || err != nil {
+		t.Fatalf("pruned %d, %v", n, err)
+	}
+	s.set(func() error { return nil })
+	close(release)
+	if err := <-ended; !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("err = %v", err)
+	}
+	if allowed, refused := sums(t, s.store.(domain.AuditLog), "k"); allowed != 1 || refused != 0 {
+		t.Errorf("the log has %d allowed and %d refused, want 1 and 0", allowed, refused)
+	}
+}
+
+func TestStoppingTriesAgainToCountTheLastRefusals(t *testing.T) {
+	s := newIll(t)
+	policies, err := application.NewPolicies(policy(t, "default", 1, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, stop := application.NewLimiter(policies, application.Stores{Units: s, Counter: s}, newClock(newYear).options())
+	wantHits(t, l, "k", yes, no)
+	var failures atomic.Int64
+	s.set(func() error {
+		if failures.Add(1) <= 3 {
+			return errors.New("ill")
+		}
+		return nil
+	})
+	wantHits(t, l, "k", no, no, no)
+	stop()
+	if allowed, refused := sums(t, s.store.(domain.AuditLog), "k"); allowed != 1 || refused != 4 {
+		t.Errorf("the log has %d allowed and %d refused, want 1 and 4", allowed, refused)
+	}
+}
+
+func TestRefusalsOfAQuietKeyAreCountedBesideABusyOne(t *testing.T) {
+	store := openStore(t)
+	l := newLimiter(t, store, newClock(newYear).options(), 3, policy(t, "free", domain.Unlimited, time.Minute))
+	wantHits(t, l, "quiet", yes, yes, yes, no, no)
+	wantHits(t, l, "busy", yes, yes, yes, no)
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		// One that memory answers, then one that has to ask the store about the same window.
+		mustHit(t, l, hit("busy", 1))
+		mustHit(t, l, domain.Hit{Key: "busy", Policies: []string{"default", "free"}, Cost: 1})
+		if _, refused := sums(t, store, "quiet"); refused == 2 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the refusals of the quiet key are not counted")
+		}
+	}
+}
+
+func TestRefusalsDoNotPileUpWhileTheStoreFails(t *testing.T) {
+	s := newIll(t)
+	l := newLimiter(t, s, newClock(newYear).options(), 1, policy(t, "free", domain.Unlimited, time.Minute))
+	wantHits(t, l, "k", yes, no, no)
+	s.set(func() error { return errors.New("ill") })
+	for range 200 {
+		wantHits(t, l, "k", no)
+		if _, err := l.Hit(context.Background(), domain.Hit{Key: "k", Policies: []string{"default", "free"}, Cost: 1}); !errors.Is(err, domain.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	if n := l.PendingRefusals(); n != 1 {
+		t.Errorf("%d refusals are pending, want the one of the one window", n)
+	}
+	s.set(func() error { return nil })
+	wantCounter(t, l, "k", 203, 202)
+}
+
+func TestPingTellsWhetherHitsCanBeDecided(t *testing.T) {
+	s := newIll(t)
+	l := newLimiter(t, s, newClock(newYear).options(), 1)
+	if err := l.Ping(context.Background()); err != nil {
+		t.Error(err)
+	}
+	s.set(func() error { return errors.New("ill") })
+	if err := l.Ping(context.Background()); !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestSlidingRefusesABurstAcrossTheBoundary(t *testing.T) { // cases 4, 5
+	clock := newClock(newYear.Add(59*time.Second + 900*time.Millisecond))
+	schedule, err := domain.Sliding(time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sliding, err := domain.NewPolicy("sliding", 3, schedule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLimiter(t, openStore(t), clock.options(), 3, sliding)
+	h := domain.Hit{Key: "k", Policies: []string{"sliding"}, Cost: 1}
+	for i := range 6 {
+		if got := mustHit(t, l, h).Allowed; got != (i < 3) {
+			t.Errorf("hit %d: allowed = %v", i+1, got)
+		}
+		if i == 2 {
+			clock.advance(100 * time.Millisecond)
+		}
+	}
+	clock.advance(10 * time.Minute)
+	if d := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"sliding"}}); d.Policies[0].Remaining() != 3 {
+		t.Errorf("after ten minutes %+v", d.Policies[0].Tally)
+	}
+	// Whoever waits for Retry-After is admitted, and a second earlier is not.
+	for range 50 {
+		clock.advance(time.Duration(1234567890))
+		var wait int64
+		for {
+			d := mustHit(t, l, h)
+			if !d.Allowed {
+				wait = d.RetryAfter()
+				break
+			}
+		}
+		if wait < 1 || wait > 120 {
+			t.Fatalf("retry after %d", wait)
+		}
+		if wait > 1 {
+			clock.advance(time.Duration(wait-1) * time.Second)
+			if mustHit(t, l, h).Allowed {
+				t.Fatalf("admitted a second before Retry-After %d", wait)
+			}
+			clock.advance(time.Second)
+		} else {
+			clock.advance(time.Second)
+		}
+		if !mustHit(t, l, h).Allowed {
+			t.Fatalf("refused after waiting %d s", wait)
+		}
+	}
+}

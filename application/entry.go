@@ -17,8 +17,8 @@ type entry struct {
 	slots   []domain.Slot
 	at      time.Time
 
-	deadline atomic.Int64  // when to give up, see watch; wall clock, in nanoseconds
-	state    atomic.Int32  // waiting, begun, answered
+	deadline atomic.Int64  // when to give up, in nanoseconds of the committer's own clock
+	state    atomic.Uint64 // an entryState in the low bits, above it how often the entry was used
 	done     chan struct{} // capacity 1; receives when taken and err are set
 	taken    domain.Taken
 	err      error
@@ -32,44 +32,67 @@ const (
 	forHit purpose = iota
 	forReset
 	forSync
+	forPing
 )
 
-// The states of an entry, in their order.
+// The states of an entry. It goes from waiting to begun to answered, or to
+// answered at once.
 const (
-	answered int32 = iota // or not in use
-	waiting
-	begun
+	stateAnswered uint64 = iota // or not in use
+	stateWaiting
+	stateBegun
+
+	stateBits = 2
+	stateMask = 1<<stateBits - 1
 )
 
-// entries are used again: a hit would otherwise cost a channel.
-var entries = sync.Pool{New: func() any { return &entry{done: make(chan struct{}, 1)} }}
+// entryPool keeps entries to be used again: a hit would otherwise cost a channel.
+var entryPool = sync.Pool{New: func() any { return &entry{done: make(chan struct{}, 1)} }}
 
-func newEntry(purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time, timeout time.Duration) *entry {
-	e := entries.Get().(*entry)
+func newEntry(purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time, deadline time.Duration) *entry {
+	e := entryPool.Get().(*entry)
 	e.purpose, e.hit, e.slots, e.at = purpose, hit, slots, at
-	e.deadline.Store(time.Now().Add(timeout).UnixNano())
-	e.state.Store(waiting)
+	e.deadline.Store(int64(deadline))
+	use := e.state.Load()>>stateBits + 1 // who looked at the entry before looked at another use
+	e.state.Store(use<<stateBits | stateWaiting)
 	return e
 }
 
 // begin claims the entry for the committer; false if it has been given up.
-func (e *entry) begin() bool { return e.state.CompareAndSwap(waiting, begun) }
+func (e *entry) begin() bool {
+	state := e.state.Load()
+	return state&stateMask == stateWaiting && e.state.CompareAndSwap(state, state&^stateMask|stateBegun)
+}
 
-// finish answers an entry that has begun, unless it has been given up.
-func (e *entry) finish(taken domain.Taken, err error) {
-	if e.state.CompareAndSwap(begun, answered) {
-		e.taken, e.err = taken, err
-		e.done <- struct{}{}
+// finish answers an entry that has begun and reports whether somebody was there to
+// hear it: it may have been given up.
+func (e *entry) finish(taken domain.Taken, err error) bool {
+	state := e.state.Load()
+	if state&stateMask != stateBegun || !e.state.CompareAndSwap(state, state&^stateMask|stateAnswered) {
+		return false
+	}
+	e.taken, e.err = taken, err
+	e.done <- struct{}{}
+	return true
+}
+
+// expire gives up on an entry whose deadline is over.
+func (e *entry) expire(now time.Duration, reason error) {
+	state := e.state.Load() // before the deadline, so that the two belong to one use or the swap fails
+	if state&stateMask != stateAnswered && int64(now) >= e.deadline.Load() {
+		e.giveUp(state, reason)
 	}
 }
 
-// giveUp answers the entry with err unless it is answered already. One that has
+// giveUp answers the entry with reason if it is in that state still. One that has
 // not begun will not be counted.
-func (e *entry) giveUp(err error) {
-	if e.state.CompareAndSwap(waiting, answered) || e.state.CompareAndSwap(begun, answered) {
-		e.err, e.gaveUp = err, true
-		e.done <- struct{}{}
+func (e *entry) giveUp(state uint64, reason error) bool {
+	if !e.state.CompareAndSwap(state, state&^stateMask|stateAnswered) {
+		return false
 	}
+	e.err, e.gaveUp = reason, true
+	e.done <- struct{}{}
+	return true
 }
 
 // wait returns the answer. The entry is not the caller's any more after that.
@@ -80,14 +103,19 @@ func (e *entry) wait(ctx context.Context) (domain.Taken, error) {
 		select {
 		case <-e.done:
 		case <-ctx.Done():
-			e.giveUp(ctx.Err())
+			for { // it may begin at this moment
+				state := e.state.Load()
+				if state&stateMask == stateAnswered || e.giveUp(state, ctx.Err()) {
+					break
+				}
+			}
 			<-e.done
 		}
 	}
 	taken, err := e.taken, e.err
 	if !e.gaveUp {
 		e.hit, e.slots, e.taken, e.err = domain.Hit{}, nil, domain.Taken{}, nil
-		entries.Put(e)
+		entryPool.Put(e)
 	}
 	return taken, err
 }

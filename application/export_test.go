@@ -6,3 +6,13 @@ func (l *Limiter) FullWindows() int {
 	defer l.refusals.mu.Unlock()
 	return len(l.refusals.full)
 }
+
+// PendingRefusals is how many refusals wait to be counted, alike ones as one.
+func (l *Limiter) PendingRefusals() (n int) {
+	l.refusals.mu.Lock()
+	defer l.refusals.mu.Unlock()
+	for _, window := range l.refusals.dirty {
+		n += len(window.pending)
+	}
+	return n
+}

@@ -18,6 +18,7 @@ type Limiter struct {
 	committer *committer
 	refusals  *refusals
 	now       func() time.Time
+	timeout   time.Duration
 }
 
 // Stores are the ports that a limiter stands on, often one adapter for all.
@@ -35,13 +36,15 @@ type Options struct {
 	Timeout time.Duration
 	// Queue is how many hits may wait; further ones are [domain.ErrOverloaded]. Default 8192.
 	Queue int
-	// Batch is how many hits one commit holds at most. Default 128.
+	// Batch is how many hits one commit holds at most, besides refusals that were
+	// answered before. Default 128.
 	Batch int
 	// FullWindows is how many used-up windows are remembered in memory, so that
 	// refusals are answered without the store. Default 32768.
 	FullWindows int
-	// Report receives errors that no caller is there to receive: refusals that
-	// were answered and could not be counted yet. Default: none is told.
+	// Report receives errors that no caller is there to receive: refusals that were
+	// answered could not be counted, or a commit failed after all its hits had given
+	// up. Default: none is told.
 	Report func(error)
 }
 
@@ -73,16 +76,17 @@ func (o Options) withDefaults() Options {
 // store after.
 func NewLimiter(policies *Policies, stores Stores, options Options) (*Limiter, func()) {
 	options = options.withDefaults()
-	refusals := newRefusals(options.FullWindows)
+	committer := newCommitter(stores.Units, options)
 	l := &Limiter{
 		policies:  policies,
 		counter:   stores.Counter,
 		sweeper:   stores.Sweeper,
-		committer: newCommitter(stores.Units, refusals, options),
-		refusals:  refusals,
+		committer: committer,
+		refusals:  committer.refusals,
 		now:       options.Now,
+		timeout:   options.Timeout,
 	}
-	return l, l.committer.close
+	return l, committer.close
 }
 
 // Hit decides a hit. Both outcomes are a decision; [domain.Decision.Err] turns a
@@ -121,6 +125,8 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 	if err := l.committer.sync(ctx); err != nil {
 		return domain.Decision{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
 	tallies, err := l.counter.Look(ctx, slots)
 	if err != nil {
 		return domain.Decision{}, fmt.Errorf("look at %d counters: %w: %w", len(slots), domain.ErrUnavailable, err)
@@ -128,6 +134,10 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 	conclude(&d, domain.Taken{Allowed: true, Tallies: tallies})
 	return d, nil
 }
+
+// Ping reports why hits cannot be decided, or nil: it waits in the queue and runs an
+// empty unit of work.
+func (l *Limiter) Ping(ctx context.Context) error { return l.committer.ping(ctx) }
 
 // Reset forgets the windows of key under each of the policies and writes that to
 // the log. hit names key and policies; its cost takes no part. Resetting what was

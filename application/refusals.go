@@ -2,7 +2,6 @@ package application
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,9 +9,14 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// refusalTrust is how long a full window is believed to be full without a word
-// from the store. It bounds how long a reset through another process goes unseen.
-const refusalTrust = time.Second
+const (
+	// refusalTrust is how long a full window is believed to be full without a word
+	// from the store. It bounds how long a reset through another process goes unseen.
+	refusalTrust = time.Second
+	// refusalCosts is how many different costs are refused from memory in one window
+	// before the store is asked.
+	refusalCosts = 16
+)
 
 // refusals answers hits that are certain to be refused, and keeps the answers
 // until a commit counts them.
@@ -26,10 +30,10 @@ type refusals struct {
 	outstanding atomic.Int64 // refusals answered and not yet counted in the store
 	size        atomic.Int64 // of full, to be read without the lock
 
-	mu      sync.Mutex
-	full    map[domain.WindowID]*fullWindow
-	pending []*refusal // in the order in which the first of each was answered
-	closed  bool       // nothing is answered any more
+	mu     sync.Mutex
+	full   map[domain.WindowID]*fullWindow
+	dirty  []*fullWindow // those with pending refusals, each once, in the order in which they got one
+	closed bool          // nothing is answered any more
 }
 
 // fullWindow is what the store last said of a window, and what was refused since.
@@ -38,7 +42,8 @@ type fullWindow struct {
 	since     int64 // units refused from memory that stored does not hold
 	end       time.Time
 	confirmed time.Time  // when the store said so
-	pending   []*refusal // those of this window, one for each cost
+	pending   []*refusal // to be counted, one for each cost
+	dirty     bool       // it is in the list
 }
 
 // refusal is the hits on one window that were refused alike, the particulars of
@@ -50,10 +55,10 @@ type refusal struct {
 	hits int64
 }
 
-func (r *refusal) units() int64 { return r.hits * r.hit.Cost }
+func (r *refusal) cost() int64 { return r.hits * r.hit.Cost }
 
-func newRefusals(maxWindows int) *refusals {
-	return &refusals{max: maxWindows, wake: func() {}, full: make(map[domain.WindowID]*fullWindow)}
+func newRefusals(maxWindows int, wake func()) *refusals {
+	return &refusals{max: maxWindows, wake: wake, full: make(map[domain.WindowID]*fullWindow)}
 }
 
 // answer refuses the hit if every slot is certain to: it sets the tally of each
@@ -66,20 +71,24 @@ func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, po
 	windows := few[:0]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.closed || len(r.dirty) >= r.max {
 		return false
 	}
 	for i := range slots {
 		window := r.full[slots[i].ID()]
-		if window == nil || !window.refuses(&slots[i], hit.Cost, at) || len(r.pending) >= r.max {
+		if window == nil || !window.refuses(&slots[i], hit.Cost, at) {
 			return false
 		}
 		windows = append(windows, window)
 	}
 	for i, window := range windows {
-		if fresh := window.note(&slots[i], hit, at); fresh != nil {
-			r.pending = append(r.pending, fresh)
+		if known := window.find(hit.Cost); known != nil {
+			known.hits++
+		} else {
+			window.pending = append(window.pending, &refusal{slot: slots[i], hit: *hit, at: at, hits: 1})
+			r.mark(window)
 		}
+		window.since += hit.Cost
 		tally := window.stored
 		tally.Refuse(window.since)
 		tally.Refuses = true
@@ -94,47 +103,59 @@ func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, po
 // refuses reports whether the window is known to have no room for cost.
 func (w *fullWindow) refuses(slot *domain.Slot, cost int64, at time.Time) bool {
 	age := at.Sub(w.confirmed)
-	return age >= 0 && age < refusalTrust && !w.stored.Fits(cost, slot.Limit) && w.since <= math.MaxInt64-cost
+	if age < -refusalTrust {
+		w.confirmed = time.Time{} // the clock was set back: what it said before means nothing
+	}
+	return age >= 0 && age < refusalTrust && !w.stored.Fits(cost, slot.Limit) && w.since <= math.MaxInt64-cost &&
+		(len(w.pending) < refusalCosts || w.find(cost) != nil)
 }
 
-// note counts one refusal more. It returns the refusal if it is the first of its kind.
-func (w *fullWindow) note(slot *domain.Slot, hit *domain.Hit, at time.Time) (fresh *refusal) {
-	w.since += hit.Cost
+// find is the pending refusal of that cost, or nil.
+func (w *fullWindow) find(cost int64) *refusal {
 	for _, known := range w.pending {
-		if known.hit.Cost == hit.Cost {
-			known.hits++
-			return nil
+		if known.hit.Cost == cost {
+			return known
 		}
 	}
-	fresh = &refusal{slot: *slot, hit: *hit, at: at, hits: 1}
-	w.pending = append(w.pending, fresh)
-	return fresh
+	return nil
 }
 
-// drain hands over the refusals that wait to be counted.
-func (r *refusals) drain() []*refusal {
+// mark puts the window into the list.
+func (r *refusals) mark(window *fullWindow) {
+	if !window.dirty {
+		window.dirty = true
+		r.dirty = append(r.dirty, window)
+	}
+}
+
+// drain hands over refusals that wait to be counted, the oldest first, of at most
+// so many windows.
+func (r *refusals) drain(windows int) (drained []*refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.drainLocked()
+	n := min(windows, len(r.dirty))
+	for _, window := range r.dirty[:n] {
+		drained = append(drained, window.pending...)
+		window.pending, window.dirty = nil, false
+	}
+	rest := copy(r.dirty, r.dirty[n:])
+	clear(r.dirty[rest:])
+	r.dirty = r.dirty[:rest]
+	return drained
 }
 
-// close hands over the last refusals: from now on none is answered.
-func (r *refusals) close() []*refusal {
+// waiting is how many windows have refusals that wait to be counted.
+func (r *refusals) waiting() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.dirty)
+}
+
+// close makes answer refuse to answer.
+func (r *refusals) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	return r.drainLocked()
-}
-
-func (r *refusals) drainLocked() []*refusal {
-	drained := slices.DeleteFunc(r.pending, func(known *refusal) bool { return known.hits == 0 })
-	r.pending = nil
-	for _, known := range drained {
-		if window := r.full[known.slot.ID()]; window != nil {
-			window.pending = nil
-		}
-	}
-	return drained
 }
 
 // drainOf hands over the refusals on the slots of the entries, so that they are
@@ -147,16 +168,10 @@ func (r *refusals) drainOf(entries []*entry) (drained []*refusal) {
 	defer r.mu.Unlock()
 	for _, e := range entries {
 		for i := range e.slots {
-			window := r.full[e.slots[i].ID()]
-			if window == nil {
-				continue
+			if window := r.full[e.slots[i].ID()]; window != nil {
+				drained = append(drained, window.pending...)
+				window.pending = nil // it stays in the list, once
 			}
-			for _, known := range window.pending {
-				taken := *known
-				drained = append(drained, &taken)
-				known.hits = 0 // what remains in r.pending is nothing
-			}
-			window.pending = nil
 		}
 	}
 	return drained
@@ -166,16 +181,25 @@ func (r *refusals) drainOf(entries []*entry) (drained []*refusal) {
 func (r *refusals) restore(drained []*refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending = append(slices.Clone(drained), r.pending...)
 	for _, lost := range drained {
-		if window := r.full[lost.slot.ID()]; window != nil {
+		id := lost.slot.ID()
+		window := r.full[id]
+		if window == nil { // not to be believed, only to keep the refusal
+			window = &fullWindow{end: lost.slot.Window.End, since: lost.cost()}
+			r.full[id] = window
+		}
+		if known := window.find(lost.hit.Cost); known != nil {
+			known.hits += lost.hits
+		} else {
 			window.pending = append(window.pending, lost)
 		}
+		r.mark(window)
 	}
+	r.size.Store(int64(len(r.full)))
 }
 
-// counted is told that the store has counted the refusals.
-func (r *refusals) counted(drained []*refusal) {
+// settled is told that the refusals have been counted, or never will be.
+func (r *refusals) settled(drained []*refusal) {
 	var hits int64
 	for _, known := range drained {
 		hits += known.hits
@@ -217,7 +241,7 @@ func (r *refusals) makeRoom(now time.Time) bool {
 	looks, found := 0, false
 	var victim domain.WindowID
 	for id, window := range r.full {
-		if len(window.pending) == 0 {
+		if !window.dirty {
 			victim, found = id, true
 			if !window.end.After(now) {
 				break
@@ -227,28 +251,27 @@ func (r *refusals) makeRoom(now time.Time) bool {
 			break
 		}
 	}
-	delete(r.full, victim)
-	return found
+	if found {
+		delete(r.full, victim)
+	}
+	return found && len(r.full) < r.max
 }
 
-// forget lets go of all windows of key under policy.
+// forget lets go of all windows of key under policy. Refusals that are pending stay so.
 func (r *refusals) forget(policy, key string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id := range r.full {
-		if id.Policy == policy && id.Key == key {
-			delete(r.full, id)
-		}
-	}
-	r.size.Store(int64(len(r.full)))
+	r.forgetIf(func(id domain.WindowID, _ *fullWindow) bool { return id.Policy == policy && id.Key == key })
 }
 
 // forgetEnded lets go of the windows that have ended.
 func (r *refusals) forgetEnded(now time.Time) {
+	r.forgetIf(func(_ domain.WindowID, window *fullWindow) bool { return !window.end.After(now) && !window.dirty })
+}
+
+func (r *refusals) forgetIf(gone func(domain.WindowID, *fullWindow) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, window := range r.full {
-		if !window.end.After(now) && len(window.pending) == 0 {
+		if gone(id, window) {
 			delete(r.full, id)
 		}
 	}

@@ -157,13 +157,12 @@ func (l *Ledger) look(slot *Slot, r ref) Tally {
 	return tally
 }
 
-// charge counts cost units as used.
+// charge counts cost units as used. Where the count cannot grow, refused units are
+// forgotten for it: what is used must not seem less than it is.
 func (t *Tally) charge(cost int64) {
-	if t.Count > math.MaxInt64-cost {
-		t.Count = math.MaxInt64
-		return
-	}
-	t.Count += cost
+	over := max(cost-(math.MaxInt64-t.Count), 0)
+	t.Count += cost - over
+	t.Refused = max(t.Refused-over, 0)
 }
 
 // Refuse adds cost units to count and refused. What is used stays, whatever the numbers.

@@ -119,6 +119,25 @@ func TestRoomNeverOverflowsNorFallsBelowZero(t *testing.T) {
 	}
 }
 
+// However many units were refused, no more than the limit are admitted.
+func TestALimitHoldsAlsoWhereTheCountCannotGrow(t *testing.T) {
+	const limit = 100
+	takes := []domain.Take{{Cost: 30, Slots: []domain.Slot{slot("p", limit)}}}
+	var admitted int64
+	stored := domain.Tally{Count: math.MaxInt64 - 10, Refused: math.MaxInt64 - 10}
+	for range 10 {
+		ledger := domain.NewLedger(takes)
+		ledger.Windows[0].Tally = stored
+		if ledger.Settle(takes)[0].Allowed {
+			admitted += 30
+		}
+		stored = ledger.Windows[0].Tally
+	}
+	if admitted != 90 || stored.Used() != 90 {
+		t.Errorf("%d units were admitted of %d, %d are used", admitted, limit, stored.Used())
+	}
+}
+
 func TestAnUnlimitedCountStopsAtTheLargestNumber(t *testing.T) {
 	takes := []domain.Take{{Cost: domain.MaxUnits, Slots: []domain.Slot{slot("p", domain.Unlimited)}}}
 	ledger := domain.NewLedger(takes)

@@ -1,0 +1,28 @@
+package application
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// The watch looks at entries that may have been answered and used again meanwhile.
+func TestGivingUpOnOneUseOfAnEntryDoesNotHitTheNext(t *testing.T) {
+	e := newEntry(forHit, domain.Hit{}, nil, time.Time{}, time.Second)
+	seen := e.state.Load()
+	if !e.begin() || !e.finish(domain.Taken{Allowed: true}, nil) {
+		t.Fatal("the entry could not be answered")
+	}
+	<-e.done
+	e.deadline.Store(int64(time.Hour)) // as newEntry does for the next use
+	e.state.Store((seen>>stateBits+1)<<stateBits | stateWaiting)
+	if e.giveUp(seen, errors.New("late")) {
+		t.Error("the next use was given up for the first one's deadline")
+	}
+	e.expire(time.Minute, errors.New("late"))
+	if !e.begin() {
+		t.Error("the next use was given up before its deadline")
+	}
+}
