@@ -214,7 +214,9 @@ func TestEveryErrorIsAProblem(t *testing.T) {
 	}{
 		{"unknown route", "GET /nope?x=1 HTTP/1.1\r\nHost: x\r\n\r\n", 404, `{"type":"about:blank","title":"Not Found","status":404,"detail":"There is nothing at this path.","instance":"/nope"}`},
 		{"wrong method", "POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 405, `{"type":"about:blank","title":"Method Not Allowed","status":405,"detail":"The path does not take this method; Allow says which it takes.","instance":"/ping"}`},
-		{"oversized header", "GET /ping HTTP/1.1\r\nHost: x\r\nX-Client-Key: " + strings.Repeat("a", 20000) + "\r\n\r\n", 431, ""},
+		{"unknown method", "FOO /ping HTTP/1.1\r\nHost: x\r\n\r\n", 501, `{"type":"about:blank","title":"Not Implemented","status":501,"detail":"The method is not known.","instance":"/ping"}`},
+		{"method in lower case", "get /ping HTTP/1.1\r\nHost: x\r\n\r\n", 501, ""},
+		{"oversized header", "GET /ping HTTP/1.1\r\nHost: x\r\nX-Client-Key: " + strings.Repeat("a", 20000) + "\r\n\r\n", 431, `{"type":"about:blank","title":"Request Header Fields Too Large","status":431,"detail":"The header is larger than 16384 bytes."}`},
 		{"oversized body", "GET /ping HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n" + strings.Repeat("a", 70000), 413, ""},
 		{"no HTTP", "hello\r\n\r\n", 400, ""},
 		{"bad length", "GET /ping HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, ""},

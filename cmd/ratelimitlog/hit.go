@@ -56,9 +56,11 @@ func (c *hitCmd) Run(console *console) error {
 	}
 	machine := decisionJSON{Allowed: decision.Allowed, Key: decision.Key, Cost: decision.Cost, RetryAfter: decision.RetryAfter()}
 	var human strings.Builder
-	if decision.Allowed {
+	switch {
+	case c.Cost == 0: // a look: there is nothing to allow
+	case decision.Allowed:
 		fmt.Fprintln(&human, "allowed")
-	} else {
+	default:
 		fmt.Fprintf(&human, "refused, retry after %ds\n", machine.RetryAfter)
 	}
 	for _, p := range decision.Policies {

@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
 func main() {
@@ -28,7 +29,7 @@ type cli struct {
 	DSN          string        `default:"sqlite:ratelimitlog.db" help:"Where counters and log are kept: sqlite:FILE or sqlite::memory:."`
 	Synchronous  string        `default:"normal" enum:"normal,full" help:"What a power cut may take: normal, the last commits; full, nothing, and slower."`
 	Limit        string        `default:"60" help:"Units per window of the policy \"default\", or unlimited."`
-	Window       string        `default:"1m" help:"Window of the policy \"default\", like 10s, 1h30m or 1d."`
+	Window       string        `default:"1m" help:"Window of the policy \"default\": 10s, 1h30m, 1d, \"sliding 10s\" or \"calendar month Asia/Tokyo\"."`
 	StoreTimeout time.Duration `default:"5s" help:"How long a hit may wait for its decision."`
 	LogLevel     string        `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
 	LogFormat    string        `default:"console" enum:"console,json" help:"console for people, json for programs."`
@@ -39,9 +40,26 @@ type cli struct {
 	Prune   pruneCmd   `cmd:"" help:"Remove windows that can no longer matter."`
 	Hit     hitCmd     `cmd:"" help:"Decide one hit. Exit status 0: allowed, 3: refused."`
 	Status  statusCmd  `cmd:"" help:"Show the counter of a key, without counting."`
-	Reset   resetCmd   `cmd:"" help:"Forget what a key has used."`
+	Reset   resetCmd   `cmd:"" help:"Forget what a key has used; a running server notices within a second."`
 	Calls   callsCmd   `cmd:"" help:"Show the audit log, newest first."`
 	Version versionCmd `cmd:"" help:"Show the version."`
+}
+
+// check refuses empty and zero settings, which would be taken for the defaults: an
+// environment variable that a script failed to fill must not go unnoticed.
+func (c *cli) check() error {
+	for _, setting := range []struct {
+		name  string
+		empty bool
+	}{
+		{"dsn", c.DSN == ""}, {"limit", c.Limit == ""}, {"window", c.Window == ""},
+		{"store-timeout", c.StoreTimeout == 0}, {"queue", c.Serve.Queue == 0},
+	} {
+		if setting.empty {
+			return &domain.InvalidError{Field: setting.name, Reason: "must not be empty or 0"}
+		}
+	}
+	return nil
 }
 
 // console is what a command runs with.
@@ -74,6 +92,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintln(stderr, "ratelimitlog:", err)
 		fmt.Fprintln(stderr, "Run ratelimitlog --help to see what there is.")
+		return exitUsage
+	}
+	if err := flags.check(); err != nil {
+		fmt.Fprintln(stderr, "ratelimitlog:", err)
 		return exitUsage
 	}
 	err = command.Run(&console{

@@ -93,7 +93,7 @@ func TestJSONIsForPrograms(t *testing.T) {
 	if p := hit.Policies[0]; hit.Allowed || hit.RetryAfter < 1 || p.Allowed || p.Count != 6 || p.Refused != 3 || p.Remaining != 2 {
 		t.Errorf("hit = %+v", hit)
 	}
-	var status map[string]any
+	var status map[string]any // as GET /status
 	decode(t, c.want(0, []string{"status", "k", "--limit=5", long, "--json"}), &status)
 	if status["key"] != "k" || status["count"] != 6.0 || status["refused"] != 3.0 || status["remaining"] != 2.0 || status["policy"] != "default" {
 		t.Errorf("status = %v", status)
@@ -154,6 +154,13 @@ func TestMisuseIsToldWithExitStatusTwo(t *testing.T) {
 		{[]string{"hit", "k", "--limit=-1"}, `limit "-1" is not a whole number`},
 		{[]string{"hit", "k", "--window=500ms"}, `window "500ms" is not a schedule`},
 		{[]string{"hit", "k", "--synchronous=off"}, "synchronous"},
+		{[]string{"hit", "k", "--dsn=oracle://x"}, `dsn "oracle://x" does not begin with sqlite:`},
+		{[]string{"hit", "k", "--dsn="}, "dsn must not be empty"},
+		{[]string{"hit", "k", "--limit="}, "limit must not be empty"},
+		{[]string{"hit", "k", "--window="}, "window must not be empty"},
+		{[]string{"hit", "k", "--store-timeout=0"}, "store-timeout must not be empty or 0"},
+		{[]string{"serve", "--queue=0"}, "queue must not be empty or 0"},
+		{[]string{"status", "k", "--dsn=sqlite::memory:"}, "nothing in it to be read"},
 		{[]string{"calls", "--outcome=maybe"}, "outcome"},
 		{[]string{"calls", "-n-1"}, "number"},
 		{[]string{"serve", "--prune-every=soon"}, "prune-every"},
@@ -172,7 +179,6 @@ func TestFailuresAreToldWithExitStatusOne(t *testing.T) {
 	c := newCommand(t)
 	c.want(1, []string{"status", "k"}, "there is no such database yet")
 	c.want(1, []string{"calls"}, "there is no such database yet")
-	c.want(1, []string{"hit", "k", "--dsn=oracle://x"}, "the DSN must begin with sqlite:")
 	c.want(1, []string{"hit", "k", "--dsn=sqlite:no/such/dir/x.db"}, "open sqlite:no/such/dir/x.db")
 	c.want(1, []string{"serve", "--dsn=sqlite::memory:", "--addr=256.0.0.1:1"}, "256.0.0.1")
 	if err := os.WriteFile(filepath.Join(c.dir, "text.db"), []byte(strings.Repeat("text ", 1000)), 0o600); err != nil {

@@ -21,6 +21,11 @@ func (c *serveCmd) Run(console *console) error {
 	if c.PruneEvery == 0 {
 		console.config.PruneEvery = -1 // 0 is the default there
 	}
+	listener, err := net.Listen("tcp", c.Addr) // before the database is made
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
 	server, cleanup, err := ratelimitlog.NewServer(console.ctx, console.config)
 	if err != nil {
 		return err
@@ -30,10 +35,6 @@ func (c *serveCmd) Run(console *console) error {
 		// Little lives long here and much is made: collecting four times as rarely as
 		// Go does by itself is worth more than the few dozen MiB that it takes.
 		debug.SetGCPercent(400)
-	}
-	listener, err := net.Listen("tcp", c.Addr)
-	if err != nil {
-		return err
 	}
 	fmt.Fprintf(console.out, "ratelimitlog listens on http://%s\n", listener.Addr())
 	return server.Run(console.ctx, listener)

@@ -1,13 +1,28 @@
 package main
 
 import (
+	"time"
+
 	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/domain"
+	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
 type statusCmd struct {
 	Key    string `arg:"" help:"Who is limited."`
 	Policy string `default:"default" help:"The policy to look at."`
+}
+
+// statusJSON is a counter as GET /status shows it too.
+type statusJSON struct {
+	Key         string        `json:"key"`
+	Policy      string        `json:"policy"`
+	Limit       problem.Units `json:"limit"`
+	Count       int64         `json:"count"`
+	Refused     int64         `json:"refused"`
+	Remaining   problem.Units `json:"remaining"`
+	WindowStart time.Time     `json:"window_start"`
+	WindowEnd   time.Time     `json:"window_end"`
 }
 
 func (c *statusCmd) Run(console *console) error {
@@ -21,9 +36,9 @@ func (c *statusCmd) Run(console *console) error {
 	if err != nil {
 		return err
 	}
-	counter := decision.Policies[0]
-	return console.print(struct {
-		Key string `json:"key"`
-		counterJSON
-	}{decision.Key, newCounterJSON(counter)}, "%s", describe(counter))
+	p := decision.Policies[0]
+	return console.print(statusJSON{
+		Key: decision.Key, Policy: p.Policy, Limit: problem.Units(p.Limit), Count: p.Count, Refused: p.Refused,
+		Remaining: problem.Units(p.Remaining()), WindowStart: p.Window.Start, WindowEnd: p.Window.End,
+	}, "%s", describe(p))
 }

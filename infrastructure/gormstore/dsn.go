@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
 // Synchronous is how hard a commit is to lose.
@@ -30,13 +32,13 @@ func parseDSN(dsn string) (location, error) {
 	path, ok := strings.CutPrefix(dsn, scheme)
 	switch {
 	case !ok:
-		return location{}, fmt.Errorf("the DSN must begin with %s, like sqlite:ratelimitlog.db or sqlite::memory:", scheme)
+		return location{}, &domain.InvalidError{Field: "dsn", Reason: fmt.Sprintf("%q does not begin with sqlite:; write sqlite:FILE, or sqlite::memory:", dsn)}
 	case path == ":memory:":
 		return location{}, nil
 	case path == "":
-		return location{}, fmt.Errorf("the DSN names no file after %s", scheme)
+		return location{}, &domain.InvalidError{Field: "dsn", Reason: fmt.Sprintf("%q names no file", dsn)}
 	case strings.ContainsRune(path, 0):
-		return location{}, fmt.Errorf("the file name in the DSN has a NUL byte")
+		return location{}, &domain.InvalidError{Field: "dsn", Reason: "has a NUL byte"}
 	}
 	return location{path: path}, nil
 }

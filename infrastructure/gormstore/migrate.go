@@ -36,23 +36,20 @@ func migrateUp(ctx context.Context, pool *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	for try := 0; ; try++ {
+	for tries := 1; ; tries++ {
 		err := checkSchema(ctx, pool)
 		if errors.Is(err, errOldSchema) {
 			if _, err = migrator.Up(ctx); err == nil {
 				return nil
 			}
+			err = fmt.Errorf("bring the schema up to date: %w", err)
 		}
-		if err == nil || errors.Is(err, errNewSchema) {
+		if err == nil || errors.Is(err, errNewSchema) || tries >= 5 && !isBusy(err) || tries >= 200 {
 			return err
-		}
-		const tries = 100
-		if try == tries {
-			return fmt.Errorf("migrate: %w", err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("migrate: %w", err)
+			return err
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -61,7 +61,7 @@ func Open(ctx context.Context, dsn string, options Options) (*Store, error) {
 		options.Synchronous = SynchronousNormal
 	case SynchronousNormal, SynchronousFull:
 	default:
-		return nil, fmt.Errorf("synchronous must be normal or full, not %q", options.Synchronous)
+		return nil, &domain.InvalidError{Field: "synchronous", Reason: fmt.Sprintf("is %q, it must be normal or full", options.Synchronous)}
 	}
 	s := &Store{}
 	if err := s.open(ctx, at, options); err != nil {
@@ -99,6 +99,9 @@ func OpenReader(ctx context.Context, dsn string) (*Store, error) {
 	at, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
+	}
+	if at.path == "" {
+		return nil, &domain.InvalidError{Field: "dsn", Reason: "is a database in memory: there is nothing in it to be read"}
 	}
 	s := &Store{}
 	if _, err = os.Stat(at.path); err == nil {

@@ -47,8 +47,10 @@ func (s *Store) shorten() {
 	s.wal.reading.Lock()
 	defer s.wal.reading.Unlock()
 	// That a reader is in the way is a row of its answer, not an error.
-	s.writer.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = %d`,
-		walWait.Milliseconds(), writerWait.Milliseconds()))
+	wait := func(d time.Duration) { s.writer.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d`, d.Milliseconds())) }
+	wait(walWait)
+	s.writer.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	wait(writerWait)
 	if s.wal.tooLong() {
 		s.wal.failed = time.Now()
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/utils"
+	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
@@ -74,6 +76,20 @@ func set(c *fiber.Ctx, name, value string) {
 	c.Response().Header.SetCanonical(utils.UnsafeBytes(name), utils.UnsafeBytes(value)) // copies both
 }
 
+// refuseUnknownMethods answers methods that Fiber does not know, which it would
+// answer by itself, and not with a problem.
+func (s *Server) refuseUnknownMethods(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(request *fasthttp.RequestCtx) {
+		if slices.Contains(fiber.DefaultMethods, utils.UnsafeString(request.Method())) {
+			next(request)
+			return
+		}
+		c := s.app.AcquireCtx(request)
+		defer s.app.ReleaseCtx(c)
+		s.fail(c, begin(c), fiber.ErrNotImplemented)
+	}
+}
+
 // noRoute answers requests that reach no handler: Fiber's own errors.
 func (s *Server) noRoute(c *fiber.Ctx, err error) error {
 	s.fail(c, begin(c), err)
@@ -83,7 +99,7 @@ func (s *Server) noRoute(c *fiber.Ctx, err error) error {
 // fail answers an error, and logs it if it is the server's.
 func (s *Server) fail(c *fiber.Ctx, id string, err error) {
 	p := problemOf(err)
-	if p.Status >= fiber.StatusInternalServerError {
+	if p.Status >= fiber.StatusInternalServerError && p.Status != fiber.StatusNotImplemented {
 		s.log.Error("request failed", zap.String("method", c.Method()), zap.ByteString("path", c.Request().URI().PathOriginal()),
 			zap.Int("status", p.Status), zap.String("request_id", id), zap.Error(err))
 	}
@@ -92,13 +108,26 @@ func (s *Server) fail(c *fiber.Ctx, id string, err error) {
 
 // send answers with a problem.
 func send(c *fiber.Ctx, p *problem.Problem) {
-	p.Instance = strings.ToValidUTF8(utils.UnsafeString(c.Request().URI().PathOriginal()), "\uFFFD") // for as long as c
+	if !unread[p.Status] {
+		p.Instance = instance(c)
+	}
 	if p.RetryAfter > 0 {
 		set(c, fiber.HeaderRetryAfter, strconv.FormatInt(p.RetryAfter, 10))
 	}
 	set(c, fiber.HeaderCacheControl, "no-store")
 	c.Status(p.Status)
 	body(c, problem.ContentType, p.AppendJSON)
+}
+
+// unread are the statuses of requests that could not be read as a whole: what path
+// they were for is not known.
+var unread = map[int]bool{
+	fiber.StatusBadRequest: true, fiber.StatusRequestTimeout: true, fiber.StatusRequestEntityTooLarge: true, fiber.StatusRequestHeaderFieldsTooLarge: true,
+}
+
+// instance is the path as it was sent, for as long as c lives.
+func instance(c *fiber.Ctx) string {
+	return strings.ToValidUTF8(utils.UnsafeString(c.Request().URI().PathOriginal()), "\uFFFD")
 }
 
 // body answers with what write appends.
@@ -132,6 +161,7 @@ var details = map[int]string{
 	fiber.StatusBadRequest:                  "The request is not well-formed HTTP.",
 	fiber.StatusNotFound:                    "There is nothing at this path.",
 	fiber.StatusMethodNotAllowed:            "The path does not take this method; Allow says which it takes.",
+	fiber.StatusNotImplemented:              "The method is not known.",
 	fiber.StatusRequestTimeout:              "The request did not arrive in time.",
 	fiber.StatusRequestEntityTooLarge:       fmt.Sprintf("The body is larger than %d bytes.", maxBodyBytes),
 	fiber.StatusRequestHeaderFieldsTooLarge: fmt.Sprintf("The header is larger than %d bytes.", maxHeaderBytes),

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -22,6 +23,8 @@ type Server struct {
 	store   Pinger
 	log     *zap.Logger
 	timeout time.Duration
+
+	stopping atomic.Bool
 }
 
 // Pinger is what readiness depends on.
@@ -62,14 +65,18 @@ func newServer(log *zap.Logger, limiter *application.Limiter, store Pinger, time
 	s.get("/status", s.status)
 	s.get("/healthz", s.healthz)
 	s.get("/readyz", s.readyz)
+	s.app.Server().Handler = s.refuseUnknownMethods(s.app.Handler())
 	return s
 }
 
 // Serve answers on the listener until Shutdown, and closes it.
-func (s *Server) Serve(listener net.Listener) error {
-	return s.app.Listener(lazyListener{listener, s.timeout / 30})
+func (s *Server) Serve(l net.Listener) error {
+	return s.app.Listener(listener{l, s.timeout / 30, &s.stopping})
 }
 
 // Shutdown takes no more connections and waits until the requests under way are
 // answered or the context ends.
-func (s *Server) Shutdown(ctx context.Context) error { return s.app.ShutdownWithContext(ctx) }
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopping.Store(true)
+	return s.app.ShutdownWithContext(ctx)
+}

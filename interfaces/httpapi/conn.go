@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// listener accepts connections that are kinder to the server under Fiber.
+type listener struct {
+	net.Listener
+	slack    time.Duration
+	stopping *atomic.Bool
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, slack: l.slack, stopping: l.stopping}, nil
+}
+
+// conn keeps its deadlines to slack: the server sets three for each request, and
+// each costs some readings of the clock and a change of a timer, together a
+// fiftieth of what a refusal costs. A deadline that moves by less than slack is
+// left where it is, and the connection is cut off so much early.
+//
+// It also keeps the server, when that stops and closes idle connections, from
+// closing one on which a request has just arrived. The server answers the request
+// and closes the connection then.
+type conn struct {
+	net.Conn
+	slack       time.Duration
+	read, write time.Time // the deadlines that are set; one goroutine's
+	stopping    *atomic.Bool
+	busy        atomic.Bool // a request is arriving or being answered
+	spared      atomic.Bool
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.busy.Store(n > 0 && err == nil)
+	return n, err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.busy.Store(false)
+	return n, err
+}
+
+func (c *conn) Close() error {
+	if c.stopping.Load() && c.busy.Load() && c.spared.CompareAndSwap(false, true) {
+		return nil
+	}
+	return c.Conn.Close()
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	if near(c.read, t, c.slack) {
+		return nil
+	}
+	c.read = t
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if near(c.write, t, c.slack) {
+		return nil
+	}
+	c.write = t
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// near reports whether a deadline that is set will do for one that is asked for.
+func near(set, asked time.Time, slack time.Duration) bool {
+	later := asked.Sub(set)
+	return !set.IsZero() && !asked.IsZero() && later >= 0 && later < slack
+}
