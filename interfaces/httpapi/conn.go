@@ -27,32 +27,36 @@ func (l listener) Accept() (net.Conn, error) {
 // left where it is, and the connection is cut off so much early.
 //
 // It also keeps the server, when that stops and closes idle connections, from
-// closing one on which a request has just arrived. The server answers the request
-// and closes the connection then.
+// closing one on which a request has just arrived: the first close only ends the
+// wait for a request. If one was there it is answered; in any case the server
+// closes the connection then.
 type conn struct {
 	net.Conn
 	slack       time.Duration
 	read, write time.Time // the deadlines that are set; one goroutine's
 	stopping    *atomic.Bool
-	busy        atomic.Bool // a request is arriving or being answered
+	asking      atomic.Bool // a request is waited for, or read and not answered yet
 	spared      atomic.Bool
 }
 
 func (c *conn) Read(b []byte) (int, error) {
+	c.asking.Store(true)
 	n, err := c.Conn.Read(b)
-	c.busy.Store(n > 0 && err == nil)
+	if err != nil {
+		c.asking.Store(false)
+	}
 	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
-	c.busy.Store(false)
+	c.asking.Store(false)
 	return n, err
 }
 
 func (c *conn) Close() error {
-	if c.stopping.Load() && c.busy.Load() && c.spared.CompareAndSwap(false, true) {
-		return nil
+	if c.stopping.Load() && c.asking.Load() && c.spared.CompareAndSwap(false, true) {
+		return c.Conn.SetReadDeadline(time.Now())
 	}
 	return c.Conn.Close()
 }
