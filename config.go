@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/policyfile"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
@@ -23,6 +25,9 @@ type Config struct {
 	// ReadOnly opens an existing database to look only: hits fail, and looks work.
 	ReadOnly bool
 
+	// PolicyFile is a YAML file of policies, see package policyfile. Default: none. The
+	// policy "default" is the file's, if it has one.
+	PolicyFile string
 	// Limit of the policy "default", in units per window: a whole number, or
 	// "unlimited". Default "60".
 	Limit string
@@ -45,7 +50,8 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Policies are the policies that the configuration defines.
+// Policies are the policies that the configuration defines: those of the file, and
+// "default" by Limit and Window if the file has none of that name.
 func (c Config) Policies() (*application.Policies, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -58,11 +64,20 @@ func (c Config) Policies() (*application.Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := domain.NewPolicy(httpapi.DefaultPolicy, limit, schedule)
+	fallback, err := domain.NewPolicy(httpapi.DefaultPolicy, limit, schedule)
 	if err != nil {
 		return nil, err
 	}
-	return application.NewPolicies(policy)
+	var policies []domain.Policy
+	if c.PolicyFile != "" {
+		if policies, err = policyfile.Read(c.PolicyFile); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.ContainsFunc(policies, func(p domain.Policy) bool { return p.Name == fallback.Name }) {
+		policies = append(policies, fallback)
+	}
+	return application.NewPolicies(policies...)
 }
 
 // check refuses numbers that make no sense; the rest is checked where it is used.

@@ -26,13 +26,14 @@ var law = []struct {
 	{"application", []string{"domain"}},
 	{"migrations", nil},
 	{"infrastructure/gormstore", []string{"domain", "migrations", "gorm.io/gorm", "gorm.io/driver/sqlite", "github.com/mattn/go-sqlite3", "github.com/pressly/goose/v3"}},
+	{"infrastructure/policyfile", []string{"domain", "github.com/goccy/go-yaml"}},
 	{"infrastructure/logging", []string{"go.uber.org/zap"}},
 	{"interfaces/problem", []string{"domain"}},
 	{"interfaces/httpapi", []string{"domain", "application", "interfaces/problem", "github.com/gofiber/fiber/v2", "github.com/valyala/fasthttp", "go.uber.org/zap"}}, // fasthttp is what Fiber stands on
 	// The composition root sees everything of this module, and passes the logger on.
 	{"", []string{"domain", "application", "infrastructure/...", "interfaces/...", "github.com/google/wire", "go.uber.org/zap"}},
 	// Commands see the root and the words of the domain; of the driver they only tell the version.
-	{"cmd/ratelimitlog", []string{"", "domain", "application", "interfaces/problem", "github.com/alecthomas/kong", "github.com/mattn/go-sqlite3"}},
+	{"cmd/ratelimitlog", []string{"", "domain", "application", "infrastructure/policyfile", "interfaces/problem", "github.com/alecthomas/kong", "github.com/mattn/go-sqlite3"}},
 }
 
 // The import law, kept by the imports that the compiler sees.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,6 +123,21 @@ func (s *service) request(t testing.TB, method, target string, headers ...string
 		t.Fatal(err)
 	}
 	return answer{response.StatusCode, response.Header, string(body)}
+}
+
+// post sends a JSON body.
+func (s *service) post(t testing.TB, target, body string) answer {
+	t.Helper()
+	response, err := http.Post(s.url+target, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(read)}
 }
 
 func (s *service) ping(t testing.TB, key string) answer {

@@ -135,6 +135,9 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 	return d, nil
 }
 
+// Policies are the policies in force, sorted by name.
+func (l *Limiter) Policies() []domain.Policy { return l.policies.All() }
+
 // Ping reports why hits cannot be decided, or nil: it waits in the queue and runs an
 // empty unit of work.
 func (l *Limiter) Ping(ctx context.Context) error { return l.committer.ping(ctx) }

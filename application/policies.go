@@ -2,6 +2,8 @@ package application
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
@@ -9,6 +11,7 @@ import (
 // Policies are the policies in force. They do not change; the zero value has none.
 type Policies struct {
 	byName map[string]domain.Policy
+	sorted []domain.Policy // by name
 }
 
 // NewPolicies puts policies in force. Two of one name are an *[domain.InvalidError].
@@ -20,8 +23,13 @@ func NewPolicies(policies ...domain.Policy) (*Policies, error) {
 		}
 		byName[p.Name] = p
 	}
-	return &Policies{byName: byName}, nil
+	sorted := slices.Clone(policies)
+	slices.SortFunc(sorted, func(a, b domain.Policy) int { return strings.Compare(a.Name, b.Name) })
+	return &Policies{byName: byName, sorted: sorted}, nil
 }
+
+// All are the policies, sorted by name.
+func (p *Policies) All() []domain.Policy { return slices.Clone(p.sorted) }
 
 // Get is the policy of that name, or a *[domain.NotFoundError].
 func (p *Policies) Get(name string) (domain.Policy, error) {

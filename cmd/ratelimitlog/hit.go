@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -11,37 +12,9 @@ import (
 )
 
 type hitCmd struct {
-	Key    string `arg:"" help:"Who is limited."`
-	Policy string `default:"default" help:"The policy to hit."`
-	Cost   int64  `default:"1" help:"Units to take; 0 only looks."`
-}
-
-// decisionJSON is a decision as programs read it.
-type decisionJSON struct {
-	Allowed    bool          `json:"allowed"`
-	Key        string        `json:"key"`
-	Cost       int64         `json:"cost"`
-	RetryAfter int64         `json:"retry_after"`
-	Policies   []counterJSON `json:"policies"`
-}
-
-// counterJSON is a policy's part of a decision.
-type counterJSON struct {
-	Policy      string        `json:"policy"`
-	Allowed     bool          `json:"allowed"`
-	Limit       problem.Units `json:"limit"`
-	Count       int64         `json:"count"`
-	Refused     int64         `json:"refused"`
-	Remaining   problem.Units `json:"remaining"`
-	WindowStart time.Time     `json:"window_start"`
-	WindowEnd   time.Time     `json:"window_end"`
-}
-
-func newCounterJSON(p domain.PolicyDecision) counterJSON {
-	return counterJSON{
-		Policy: p.Policy, Allowed: p.Allowed(), Limit: problem.Units(p.Limit), Count: p.Count, Refused: p.Refused,
-		Remaining: problem.Units(p.Remaining()), WindowStart: p.Window.Start, WindowEnd: p.Window.End,
-	}
+	Key    string   `arg:"" help:"Who is limited."`
+	Policy []string `default:"default" help:"The policies that must all allow the hit, separated by commas."`
+	Cost   int64    `default:"1" help:"Units to take from each; 0 only looks."`
 }
 
 func (c *hitCmd) Run(console *console) error {
@@ -50,24 +23,22 @@ func (c *hitCmd) Run(console *console) error {
 		return err
 	}
 	defer cleanup()
-	decision, err := limiter.Hit(console.ctx, domain.Hit{Key: c.Key, Policies: []string{c.Policy}, Cost: c.Cost, Method: "CLI", Path: "hit"})
+	decision, err := limiter.Hit(console.ctx, domain.Hit{Key: c.Key, Policies: c.Policy, Cost: c.Cost, Method: "CLI", Path: "hit"})
 	if err != nil {
 		return err
 	}
-	machine := decisionJSON{Allowed: decision.Allowed, Key: decision.Key, Cost: decision.Cost, RetryAfter: decision.RetryAfter()}
 	var human strings.Builder
 	switch {
 	case c.Cost == 0: // a look: there is nothing to allow
 	case decision.Allowed:
 		fmt.Fprintln(&human, "allowed")
 	default:
-		fmt.Fprintf(&human, "refused, retry after %ds\n", machine.RetryAfter)
+		fmt.Fprintf(&human, "refused, retry after %ds\n", decision.RetryAfter())
 	}
 	for _, p := range decision.Policies {
-		machine.Policies = append(machine.Policies, newCounterJSON(p))
 		human.WriteString(describe(p))
 	}
-	if err := console.print(machine, "%s", human.String()); err != nil {
+	if err := console.print(json.RawMessage(problem.AppendDecision(nil, &decision)), "%s", human.String()); err != nil {
 		return err
 	}
 	if !decision.Allowed {

@@ -28,6 +28,7 @@ func main() {
 type cli struct {
 	DSN          string        `default:"sqlite:ratelimitlog.db" help:"Where counters and log are kept: sqlite:FILE or sqlite::memory:."`
 	Synchronous  string        `default:"normal" enum:"normal,full" help:"What a power cut may take: normal, the last commits; full, nothing, and slower."`
+	Policies     string        `type:"path" help:"YAML file of policies; \"policies example\" prints one."`
 	Limit        string        `default:"60" help:"Units per window of the policy \"default\", or unlimited."`
 	Window       string        `default:"1m" help:"Window of the policy \"default\": 10s, 1h30m, 1d, \"sliding 10s\" or \"calendar month Asia/Tokyo\"."`
 	StoreTimeout time.Duration `default:"5s" help:"How long a hit may wait for its decision."`
@@ -35,14 +36,15 @@ type cli struct {
 	LogFormat    string        `default:"console" enum:"console,json" help:"console for people, json for programs."`
 	JSON         bool          `name:"json" help:"Print JSON instead of text."`
 
-	Serve   serveCmd   `cmd:"" help:"Run the HTTP server."`
-	Migrate migrateCmd `cmd:"" help:"Create the database, or bring its schema up to date."`
-	Prune   pruneCmd   `cmd:"" help:"Remove windows that can no longer matter."`
-	Hit     hitCmd     `cmd:"" help:"Decide one hit. Exit status 0: allowed, 3: refused."`
-	Status  statusCmd  `cmd:"" help:"Show the counter of a key, without counting."`
-	Reset   resetCmd   `cmd:"" help:"Forget what a key has used; a running server notices within a second."`
-	Calls   callsCmd   `cmd:"" help:"Show the audit log, newest first."`
-	Version versionCmd `cmd:"" help:"Show the version."`
+	Serve      serveCmd    `cmd:"" help:"Run the HTTP server."`
+	Migrate    migrateCmd  `cmd:"" help:"Create the database, or bring its schema up to date."`
+	Prune      pruneCmd    `cmd:"" help:"Remove windows that can no longer matter."`
+	Hit        hitCmd      `cmd:"" help:"Decide one hit. Exit status 0: allowed, 3: refused."`
+	Status     statusCmd   `cmd:"" help:"Show the counter of a key, without counting."`
+	Reset      resetCmd    `cmd:"" help:"Forget what a key has used; a running server notices within a second."`
+	Calls      callsCmd    `cmd:"" help:"Show the audit log, newest first."`
+	PolicyFile policiesCmd `cmd:"" name:"policies" help:"Check, list or show an example of a policy file."`
+	Version    versionCmd  `cmd:"" help:"Show the version."`
 }
 
 // check refuses empty and zero settings, which would be taken for the defaults: an
@@ -101,7 +103,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err = command.Run(&console{
 		ctx: ctx, out: stdout, err: stderr, json: flags.JSON,
 		config: ratelimitlog.Config{
-			DSN: flags.DSN, Synchronous: flags.Synchronous, Limit: flags.Limit, Window: flags.Window,
+			DSN: flags.DSN, Synchronous: flags.Synchronous, PolicyFile: flags.Policies, Limit: flags.Limit, Window: flags.Window,
 			StoreTimeout: flags.StoreTimeout, LogLevel: flags.LogLevel, LogFormat: flags.LogFormat, LogTo: stderr,
 		},
 	})

@@ -23,22 +23,27 @@ const headerRequestID = "X-Request-ID"
 // handler answers a request that has the id requestID.
 type handler func(c *fiber.Ctx, requestID string) error
 
-// get routes GET and HEAD of path to h. Around h it names the request, answers
-// errors and panics, and writes the access log (at level debug: api_calls has
-// every hit already).
-func (s *Server) get(path string, h handler) {
-	s.app.Get(path, func(c *fiber.Ctx) error {
+// get routes GET and HEAD of path to h.
+func (s *Server) get(path string, h handler) { s.app.Get(path, s.around(path, h)) }
+
+// route routes a method of path to h.
+func (s *Server) route(method, path string, h handler) { s.app.Add(method, path, s.around(path, h)) }
+
+// around names the request, answers errors and panics of h, and writes the access
+// log (at level debug: api_calls has every hit already).
+func (s *Server) around(path string, h handler) fiber.Handler {
+	return func(c *fiber.Ctx) error {
 		id := begin(c)
 		err := safely(h, c, id)
 		if entry := s.log.Check(zap.DebugLevel, "request"); entry != nil {
-			entry.Write(zap.String("method", method(c)), zap.String("path", path), zap.String("request_id", id),
+			entry.Write(zap.String("method", c.Method()), zap.String("path", path), zap.String("request_id", id),
 				zap.Int("status", c.Response().StatusCode()), zap.NamedError("failure", err))
 		}
 		if err != nil {
 			s.fail(c, id, err)
 		}
 		return nil
-	})
+	}
 }
 
 // safely turns a panic of h into an error.

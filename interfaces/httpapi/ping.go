@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/gofiber/fiber/v2/utils"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
@@ -32,9 +31,7 @@ func (s *Server) ping(c *fiber.Ctx, requestID string) error {
 	if err != nil {
 		return headerProblem(err)
 	}
-	problem.Headers(&decision, func(name string, value []byte) {
-		c.Response().Header.SetCanonical(utils.UnsafeBytes(name), value) // copies both
-	})
+	answer(c, &decision)
 	if exceeded := decision.Exceeded(); exceeded != nil {
 		refusal := problem.RateLimitExceeded(exceeded)
 		send(c, &refusal)

@@ -65,6 +65,9 @@ func newServer(log *zap.Logger, limiter *application.Limiter, store Pinger, time
 	s.get("/status", s.status)
 	s.get("/healthz", s.healthz)
 	s.get("/readyz", s.readyz)
+	s.route(fiber.MethodPost, "/v1/hits", s.hits)
+	s.get("/v1/counters", s.counters)
+	s.get("/v1/policies", s.policies)
 	s.app.Server().Handler = s.refuseUnknownMethods(s.app.Handler())
 	return s
 }

@@ -3,6 +3,7 @@ package problem
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
@@ -26,10 +27,45 @@ func (p *Problem) AppendJSON(b []byte) []byte {
 		b = strconv.AppendInt(append(b, `,"retry_after":`...), e.RetryAfter, 10)
 		b = appendList(append(b, `,"violated-policies":`...), e.Violated, AppendString)
 	}
+	if p.Decision != nil {
+		b = append(b, `,"allowed":false,`...)
+		b = appendPolicies(b, p.Decision)
+	}
 	if len(p.Errors) > 0 {
 		b = appendList(append(b, `,"errors":`...), p.Errors, appendInvalid)
 	}
 	return append(b, '}')
+}
+
+// AppendDecision appends a decision as JSON.
+func AppendDecision(b []byte, d *domain.Decision) []byte {
+	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
+	b = strconv.AppendInt(append(b, `,"retry_after":`...), d.RetryAfter(), 10)
+	return append(appendPolicies(append(b, ','), d), '}')
+}
+
+// appendPolicies appends the members that a decision and its refusal share.
+func appendPolicies(b []byte, d *domain.Decision) []byte {
+	b = AppendString(append(b, `"key":`...), d.Key)
+	b = strconv.AppendInt(append(b, `,"cost":`...), d.Cost, 10)
+	return AppendCounters(append(b, `,"policies":`...), d)
+}
+
+// AppendCounters appends a list of what a decision says of each policy.
+func AppendCounters(b []byte, d *domain.Decision) []byte {
+	return appendList(b, d.Policies, appendCounter)
+}
+
+func appendCounter(b []byte, p domain.PolicyDecision) []byte {
+	b = AppendString(append(b, `{"policy":`...), p.Policy)
+	b = strconv.AppendBool(append(b, `,"allowed":`...), p.Allowed())
+	b = AppendUnits(append(b, `,"limit":`...), p.Limit)
+	b = strconv.AppendInt(append(b, `,"count":`...), p.Count, 10)
+	b = strconv.AppendInt(append(b, `,"refused":`...), p.Refused, 10)
+	b = AppendUnits(append(b, `,"remaining":`...), p.Remaining())
+	b = p.Window.Start.AppendFormat(append(b, `,"window_start":"`...), time.RFC3339)
+	b = p.Window.End.AppendFormat(append(b, `","window_end":"`...), time.RFC3339)
+	return append(b, `"}`...)
 }
 
 func appendInvalid(b []byte, i Invalid) []byte {

@@ -36,6 +36,9 @@ type Problem struct {
 	// window_seconds, retry_after and violated-policies. Else nil.
 	Exceeded *domain.RateLimitExceeded
 
+	// Decision, of a 429, adds its members allowed, key, cost and policies. Nil leaves them out.
+	Decision *domain.Decision
+
 	// RetryAfter is sent as the header Retry-After, in seconds, unless it is 0.
 	RetryAfter int64
 }
