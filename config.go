@@ -26,8 +26,10 @@ type Config struct {
 	ReadOnly bool
 
 	// PolicyFile is a YAML file of policies, see package policyfile. Default: none. The
-	// policy "default" is the file's, if it has one.
-	PolicyFile string
+	// policy "default" is the file's, if it has one. A server looks at the file every
+	// ReloadEvery (default 1s) and puts in force what it has become, if that is right.
+	PolicyFile  string
+	ReloadEvery time.Duration
 	// Limit of the policy "default", in units per window: a whole number, or
 	// "unlimited". Default "60".
 	Limit string
@@ -56,6 +58,22 @@ func (c Config) Policies() (*application.Policies, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	var policies []domain.Policy
+	if c.PolicyFile != "" {
+		var err error
+		if policies, err = policyfile.Read(c.PolicyFile); err != nil {
+			return nil, err
+		}
+	}
+	policies, err := c.withDefault(policies)
+	if err != nil {
+		return nil, err
+	}
+	return application.NewPolicies(policies...)
+}
+
+// withDefault adds the policy "default" if it is not there.
+func (c Config) withDefault(policies []domain.Policy) ([]domain.Policy, error) {
 	limit, err := domain.ParseLimit(or(c.Limit, "60"))
 	if err != nil {
 		return nil, err
@@ -68,16 +86,10 @@ func (c Config) Policies() (*application.Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	var policies []domain.Policy
-	if c.PolicyFile != "" {
-		if policies, err = policyfile.Read(c.PolicyFile); err != nil {
-			return nil, err
-		}
+	if slices.ContainsFunc(policies, func(p domain.Policy) bool { return p.Name == fallback.Name }) {
+		return policies, nil
 	}
-	if !slices.ContainsFunc(policies, func(p domain.Policy) bool { return p.Name == fallback.Name }) {
-		policies = append(policies, fallback)
-	}
-	return application.NewPolicies(policies...)
+	return append(policies, fallback), nil
 }
 
 // check refuses numbers that make no sense; the rest is checked where it is used.

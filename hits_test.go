@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -145,5 +146,83 @@ func TestCostZeroOverHTTPLooks(t *testing.T) {
 		if a := s.post(t, "/v1/hits", `{"key":"k","policies":["burst"],"cost":0}`); a.status != 200 || !strings.Contains(a.body, `"count":2,"refused":0,"remaining":0`) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
+	}
+}
+
+func TestAPolicyFileIsReloadedWholeOrNotAtAll(t *testing.T) { // cases 139, 140, 142, 143, 146
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("policies: {default: {limit: 3, window: 1m}, other: {limit: 9, window: 1m}}")
+	s := serve(t, func(c *ratelimitlog.Config) { c.PolicyFile, c.ReloadEvery = file, time.Millisecond })
+	limitBecomes := func(limit string) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			a := s.post(t, "/v1/hits", `{"key":"look","policies":["default"],"cost":0}`)
+			if a.header.Get("X-RateLimit-Limit") == limit {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the limit is %s still, want %s", a.header.Get("X-RateLimit-Limit"), limit)
+			}
+		}
+	}
+	wantPings := func(statuses ...int) {
+		t.Helper()
+		for i, status := range statuses {
+			if a := s.ping(t, "k"); a.status != status {
+				t.Errorf("ping %d: %d, want %d", i+1, a.status, status)
+			}
+		}
+	}
+	s.post(t, "/v1/hits", `{"key":"k","policies":["other"]}`)
+	wantPings(200, 200, 200, 429)
+	write("policies: {default: {limit: 5, window: 1m}, other: {limit: 9, window: 1m}}")
+	limitBecomes("5")
+	wantPings(200, 200, 429) // exactly two more, at once
+	for _, bad := range []string{"", "::", "policies: [1]", "policies: {default: {window: 1m}}", "policies: {default: {limit: 100, window: 1m}, other: {limit: x, window: 1m}}", "policies: {default: {limit: 10"} {
+		write(bad)
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			a := s.request(t, "GET", "/readyz")
+			if a.status == 200 && strings.Contains(a.body, `"status":"ready","last_reload":"`+file+":") {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%q: readyz says %d %s", bad, a.status, a.body)
+			}
+		}
+		limitBecomes("5")
+		wantPings(429)
+	}
+	if !strings.Contains(s.log.String(), "the policies are not changed") || !strings.Contains(s.log.String(), `limit \"x\" is not a whole number`) {
+		t.Errorf("the log does not tell why: %s", s.log)
+	}
+	write("policies: {default: {limit: 4, window: 1m}, other: {limit: 9, window: 1m}}")
+	limitBecomes("4")
+	wantPings(429)
+	s.request(t, "GET", "/readyz").want(t, 200, `{"status":"ready","last_reload":"ok"}`)
+	if a := s.request(t, "GET", "/v1/counters?key=k&policy=other"); !strings.Contains(a.body, `"count":1,`) {
+		t.Errorf("an unrelated policy lost its count: %s", a.body)
+	}
+	write("policies: {other: {limit: 9, window: 1h}}") // another schedule, and the default from the flags
+	limitBecomes("3")
+	if a := s.request(t, "GET", "/v1/counters?key=k&policy=other"); !strings.Contains(a.body, `"count":0,`) {
+		t.Errorf("a policy with another schedule kept its count: %s", a.body)
+	}
+	before := runtime.NumGoroutine()
+	for i := range 300 {
+		limit := fmt.Sprint(10 + i%7)
+		write("policies: {default: {limit: " + limit + ", window: 1m}}")
+		limitBecomes(limit)
+	}
+	if after := runtime.NumGoroutine(); after > before+10 {
+		t.Errorf("%d goroutines after 300 reloads, %d before", after, before)
 	}
 }

@@ -10,19 +10,22 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/domain"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/policyfile"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
 // Server is the whole service: HTTP, limiter, store and the timer that prunes.
 type Server struct {
-	http    *httpapi.Server
-	limiter *application.Limiter
-	config  Config
-	log     *zap.Logger
+	http     *httpapi.Server
+	limiter  *application.Limiter
+	policies *application.Policies
+	config   Config
+	log      *zap.Logger
 }
 
-func newServer(http *httpapi.Server, limiter *application.Limiter, config Config, log *zap.Logger) *Server {
-	return &Server{http: http, limiter: limiter, config: config, log: log}
+func newServer(http *httpapi.Server, limiter *application.Limiter, policies *application.Policies, config Config, log *zap.Logger) *Server {
+	return &Server{http: http, limiter: limiter, policies: policies, config: config, log: log}
 }
 
 // drainTime is how long requests under way may take once the server is told to stop.
@@ -40,6 +43,11 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		background.Go(func() { s.limiter.PruneEvery(ctx, every, s.reportPrune) })
 	}
 
+	if s.config.PolicyFile != "" {
+		every := or(s.config.ReloadEvery, time.Second)
+		background.Go(func() { policyfile.Watch(ctx, s.config.PolicyFile, every, s.reload) })
+	}
+
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(listener) }()
 	select {
@@ -54,6 +62,22 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("stop: requests were still under way after %s: %w", drainTime, err)
 	}
 	return nil
+}
+
+// reload puts policies from the file in force, all of them or none.
+func (s *Server) reload(policies []domain.Policy, err error) {
+	if err == nil {
+		policies, err = s.config.withDefault(policies)
+	}
+	if err == nil {
+		err = s.policies.Replace(policies...)
+	}
+	s.http.Reloaded(err)
+	if err != nil {
+		s.log.Error("the policies are not changed", zap.Error(err))
+		return
+	}
+	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(policies)))
 }
 
 func (s *Server) reportPrune(removed int, err error) {

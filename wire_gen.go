@@ -69,7 +69,7 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 	options := provideOptions(config, logger)
 	limiter, cleanup2 := application.NewLimiter(policies, stores, options)
 	server := httpapi.New(logger, limiter, store)
-	ratelimitlogServer := newServer(server, limiter, config, logger)
+	ratelimitlogServer := newServer(server, limiter, policies, config, logger)
 	return ratelimitlogServer, func() {
 		cleanup2()
 		cleanup()

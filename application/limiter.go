@@ -163,8 +163,9 @@ func (l *Limiter) plan(slots []domain.Slot, hit *domain.Hit, at time.Time) ([]do
 		return nil, domain.Decision{}, err
 	}
 	d := domain.Decision{Key: hit.Key, Cost: hit.Cost, At: at, Policies: make([]domain.PolicyDecision, len(hit.Policies))}
+	policies := l.policies.inForce.Load() // one set for the whole hit
 	for i, name := range hit.Policies {
-		policy, err := l.policies.Get(name)
+		policy, err := policies.get(name)
 		if err != nil {
 			return nil, domain.Decision{}, err
 		}

@@ -12,10 +12,22 @@ import (
 
 type health struct {
 	Status string `json:"status"`
+	// LastReload is "ok" or why the policy file was not taken; empty without a file.
+	LastReload string `json:"last_reload,omitempty"`
+}
+
+// Reloaded is told the outcome of the last reading of the policy file, for /readyz.
+// A file that is not right leaves the server ready, with the policies it had.
+func (s *Server) Reloaded(err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = err.Error()
+	}
+	s.lastReload.Store(outcome)
 }
 
 // healthz says that the process answers.
-func (s *Server) healthz(c *fiber.Ctx, _ string) error { return c.JSON(health{"ok"}) }
+func (s *Server) healthz(c *fiber.Ctx, _ string) error { return c.JSON(health{Status: "ok"}) }
 
 // readyz says that hits can be decided and looked at: the store takes a unit of
 // work, and it can be read.
@@ -28,5 +40,6 @@ func (s *Server) readyz(c *fiber.Ctx, _ string) error {
 	if err := s.store.Ping(ctx); err != nil {
 		return fmt.Errorf("not ready to read: %w: %w", domain.ErrUnavailable, err)
 	}
-	return c.JSON(health{"ready"})
+	lastReload, _ := s.lastReload.Load().(string)
+	return c.JSON(health{Status: "ready", LastReload: lastReload})
 }

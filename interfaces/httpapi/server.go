@@ -24,7 +24,8 @@ type Server struct {
 	log     *zap.Logger
 	timeout time.Duration
 
-	stopping atomic.Bool
+	stopping   atomic.Bool
+	lastReload atomic.Value // string, see Reloaded
 }
 
 // Pinger is what readiness depends on.
