@@ -187,15 +187,18 @@ func TestAPolicyFileIsReloadedWholeOrNotAtAll(t *testing.T) { // cases 139, 140,
 	write("policies: {default: {limit: 5, window: 1m}, other: {limit: 9, window: 1m}}")
 	limitBecomes("5")
 	wantPings(200, 200, 429) // exactly two more, at once
-	for _, bad := range []string{"", "::", "policies: [1]", "policies: {default: {window: 1m}}", "policies: {default: {limit: 100, window: 1m}, other: {limit: x, window: 1m}}", "policies: {default: {limit: 10"} {
-		write(bad)
+	for _, bad := range []struct{ text, why string }{
+		{"", "one document"}, {"::", "not YAML"}, {"policies: [1]", "must be a mapping"}, {"policies: {default: {window: 1m}}", "has no limit"},
+		{"policies: {default: {limit: 100, window: 1m}, other: {limit: x, window: 1m}}", "is not a whole number"}, {"policies: {default: {limit: 10", "not YAML"},
+	} {
+		write(bad.text)
 		for deadline := time.Now().Add(10 * time.Second); ; {
 			a := s.request(t, "GET", "/readyz")
-			if a.status == 200 && strings.Contains(a.body, `"status":"ready","last_reload":"`+file+":") {
+			if a.status == 200 && strings.Contains(a.body, `"status":"ready","last_reload":"`+file+":") && strings.Contains(a.body, bad.why) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%q: readyz says %d %s", bad, a.status, a.body)
+				t.Fatalf("%q: readyz says %d %s", bad.text, a.status, a.body)
 			}
 		}
 		limitBecomes("5")
