@@ -188,7 +188,7 @@ func TestAPolicyFileIsReloadedWholeOrNotAtAll(t *testing.T) { // cases 139, 140,
 	limitBecomes("5")
 	wantPings(200, 200, 429) // exactly two more, at once
 	for _, bad := range []struct{ text, why string }{
-		{"", "one document"}, {"::", "not YAML"}, {"policies: [1]", "must be a mapping"}, {"policies: {default: {window: 1m}}", "has no limit"},
+		{"", "one document"}, {"::", "the file has no member"}, {"policies: [1]", "must be a mapping"}, {"policies: {default: {window: 1m}}", "has no limit"},
 		{"policies: {default: {limit: 100, window: 1m}, other: {limit: x, window: 1m}}", "is not a whole number"}, {"policies: {default: {limit: 10", "not YAML"},
 	} {
 		write(bad.text)

@@ -85,7 +85,7 @@ func (c *committer) ping(ctx context.Context) error {
 func (c *committer) await(ctx context.Context, purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Taken, error) {
 	e := newEntry(purpose, hit, slots, at, time.Since(c.started)+c.options.Timeout)
 	if err := c.queue(e); err != nil {
-		e.giveUp(e.state.Load(), err)
+		e.giveUp(e.state.Load(), err) // unless the watch, which may know it from an earlier use, did already
 	}
 	return e.wait(ctx)
 }
@@ -147,7 +147,9 @@ func (c *committer) run() {
 		if c.refusals.outstanding.Load() > 0 {
 			wait := time.Until(c.nextRefusals)
 			if wait <= 0 {
-				c.commitRefusals()
+				if err := c.commitRefusals(); err != nil {
+					c.options.Report(err)
+				}
 				continue
 			}
 			pause.Reset(wait)
@@ -262,11 +264,7 @@ func (c *committer) commitAlone(e *entry) {
 func (c *committer) commitRefusals() error {
 	c.batch.clear()
 	c.batch.addRefusals(c.refusals.drain(refusalBatch))
-	err := c.conclude(nil, true)
-	if err != nil {
-		c.options.Report(err)
-	}
-	return err
+	return c.conclude(nil, true)
 }
 
 // countAll counts the refusals that were answered until now, and maybe later ones.
@@ -354,5 +352,13 @@ func (c *committer) work(do func(domain.Counter, domain.AuditLog) error) (err er
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
 	defer cancel()
-	return c.units.Do(ctx, do)
+	ran := false
+	err = c.units.Do(ctx, func(counter domain.Counter, log domain.AuditLog) error {
+		ran = true
+		return do(counter, log)
+	})
+	if err == nil && !ran {
+		err = errors.New("the store did not do the work")
+	}
+	return err
 }

@@ -84,10 +84,10 @@ func (e *entry) expire(now time.Duration, reason error) {
 	}
 }
 
-// giveUp answers the entry with reason if it is in that state still. One that has
-// not begun will not be counted.
+// giveUp answers the entry with reason if it is in that state still and not
+// answered. One that has not begun will not be counted.
 func (e *entry) giveUp(state uint64, reason error) bool {
-	if !e.state.CompareAndSwap(state, state&^stateMask|stateAnswered) {
+	if state&stateMask == stateAnswered || !e.state.CompareAndSwap(state, state&^stateMask|stateAnswered) {
 		return false
 	}
 	e.err, e.gaveUp = reason, true

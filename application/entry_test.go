@@ -1,6 +1,7 @@
 package application
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -24,5 +25,17 @@ func TestGivingUpOnOneUseOfAnEntryDoesNotHitTheNext(t *testing.T) {
 	e.expire(time.Minute, errors.New("late"))
 	if !e.begin() {
 		t.Error("the next use was given up before its deadline")
+	}
+}
+
+func TestAnEntryThatIsAnsweredCannotBeGivenUp(t *testing.T) {
+	e := newEntry(forHit, domain.Hit{}, nil, time.Time{}, 0)
+	late := errors.New("late")
+	e.expire(time.Second, late) // the watch, before the caller could queue it
+	if e.giveUp(e.state.Load(), domain.ErrOverloaded) {
+		t.Error("the entry was answered twice")
+	}
+	if _, err := e.wait(context.Background()); !errors.Is(err, late) {
+		t.Errorf("err = %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -44,12 +45,23 @@ func (s *Store) shorten() {
 	if time.Since(s.wal.failed) < walPause {
 		return
 	}
+	// The connection first: another transaction may have it for a while, and reads
+	// shall not wait for that.
+	ctx := context.Background()
+	writer, err := s.writer.Conn(ctx)
+	if err != nil {
+		return
+	}
+	defer writer.Close()
 	s.wal.reading.Lock()
 	defer s.wal.reading.Unlock()
-	// That a reader is in the way is a row of its answer, not an error.
-	wait := func(d time.Duration) { s.writer.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d`, d.Milliseconds())) }
+	// That a reader is in the way is a row of the answer, not an error; whether it
+	// worked is seen by the length of the log.
+	wait := func(d time.Duration) {
+		writer.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, d.Milliseconds()))
+	}
 	wait(walWait)
-	s.writer.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
+	writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	wait(writerWait)
 	if s.wal.tooLong() {
 		s.wal.failed = time.Now()
