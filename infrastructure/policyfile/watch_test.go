@@ -85,7 +85,8 @@ func TestWatchSeesEveryWayAFileChanges(t *testing.T) {
 	must(os.Symlink("v5", filepath.Join(dir, "link")))
 	must(os.Rename(filepath.Join(dir, "link"), file))
 	wantLimit("a link that points elsewhere", 5)
-	write(file, "x")
+	write(filepath.Join(dir, "wrong"), "x")
+	must(os.Rename(filepath.Join(dir, "wrong"), file)) // at once, so that there is one state to be told of
 	wantError("a wrong limit")
 	select { // it is told once
 	case again := <-tell:
