@@ -36,7 +36,7 @@ func Calendar(unit CalendarUnit, zone string) (Schedule, error) {
 	if err != nil || zone == "Local" { // that is the machine's zone, and no policy may depend on the machine
 		return Schedule{}, &InvalidError{"window", fmt.Sprintf("is in the time zone %q, which does not exist", zone)}
 	}
-	return Schedule{kind: calendarSchedule, unit: unit, zone: location, text: "calendar " + string(unit) + " " + location.String()}, nil
+	return Schedule{&schedule{kind: calendarSchedule, unit: unit, zone: location, text: "calendar " + string(unit) + " " + location.String()}}, nil
 }
 
 // date is a civil date, counted as days like time.Date does: days beyond the month run on.

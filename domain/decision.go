@@ -92,7 +92,7 @@ func (p *PolicyDecision) ResetAfter(d *Decision) int64 {
 // retryAfter is the first whole second after at at which cost would fit if nobody
 // else asked. A limit that cost can never fit is tried again in the next window.
 func (p *PolicyDecision) retryAfter(at time.Time, cost int64) int64 {
-	if p.Schedule.kind != slidingSchedule || cost > p.Limit {
+	if !p.Schedule.slides() || cost > p.Limit {
 		return p.Window.SecondsLeft(at)
 	}
 	// Later is never fuller, so the first second that fits can be searched for. Two

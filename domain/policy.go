@@ -32,7 +32,7 @@ func NewPolicy(name string, limit int64, schedule Schedule) (Policy, error) {
 	if limit != Unlimited && (limit < 0 || limit > MaxUnits) {
 		return Policy{}, &InvalidError{"limit", fmt.Sprintf("of policy %s is %d, it must be 0 to %d or unlimited", name, limit, MaxUnits)}
 	}
-	if schedule.kind == 0 {
+	if schedule.schedule == nil {
 		return Policy{}, &InvalidError{"window", fmt.Sprintf("of policy %s is missing", name)}
 	}
 	return Policy{Name: name, Limit: limit, Schedule: schedule}, nil

@@ -12,7 +12,9 @@ const MaxWindow = 36500 * 24 * time.Hour
 // Schedule says how a policy cuts time into windows. Windows of one schedule
 // tile time: every instant lies in exactly one. Compare schedules with Equal; the
 // zero Schedule is not valid.
-type Schedule struct {
+type Schedule struct{ *schedule } // small, because decisions carry it about
+
+type schedule struct {
 	kind   scheduleKind
 	length int64 // seconds, of fixed and sliding
 	unit   CalendarUnit
@@ -51,7 +53,7 @@ func spans(kind scheduleKind, d time.Duration) (Schedule, error) {
 	if kind == slidingSchedule {
 		text = "sliding "
 	}
-	return Schedule{kind: kind, length: int64(d / time.Second), text: text + FormatDuration(d)}, nil
+	return Schedule{&schedule{kind: kind, length: int64(d / time.Second), text: text + FormatDuration(d)}}, nil
 }
 
 // ParseSchedule reads the text form of a schedule:
@@ -83,10 +85,15 @@ func ParseSchedule(text string) (Schedule, error) {
 }
 
 // String is the text form that [ParseSchedule] reads.
-func (s Schedule) String() string { return s.text }
+func (s Schedule) String() string {
+	if s.schedule == nil {
+		return ""
+	}
+	return s.text
+}
 
 // Equal reports whether s and other cut time in the same way.
-func (s Schedule) Equal(other Schedule) bool { return s.text == other.text }
+func (s Schedule) Equal(other Schedule) bool { return s.String() == other.String() }
 
 // At is the window that t lies in. It works before 1970 too.
 func (s Schedule) At(t time.Time) Window {
@@ -101,7 +108,7 @@ func (s Schedule) At(t time.Time) Window {
 // Previous is what weighs in at t, which lies in w, of the window before w; the
 // zero value if the schedule does not slide.
 func (s Schedule) Previous(w Window, t time.Time) Previous {
-	if s.kind != slidingSchedule {
+	if !s.slides() {
 		return Previous{}
 	}
 	length := w.End.Sub(w.Start)
@@ -120,6 +127,9 @@ func (s Schedule) Expiry(w Window) time.Time {
 	}
 	return w.End.Add(w.End.Sub(w.Start))
 }
+
+// slides reports whether windows look back; the zero Schedule's do not.
+func (s Schedule) slides() bool { return s.schedule != nil && s.kind == slidingSchedule }
 
 // mod is the remainder of the division that rounds toward minus infinity.
 func mod(a, b int64) int64 { return (a%b + b) % b }
