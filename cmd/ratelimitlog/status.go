@@ -1,7 +1,7 @@
 package main
 
 import (
-	"time"
+	"encoding/json"
 
 	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -11,18 +11,6 @@ import (
 type statusCmd struct {
 	Key    string `arg:"" help:"Who is limited."`
 	Policy string `default:"default" help:"The policy to look at."`
-}
-
-// statusJSON is a counter as GET /status shows it too.
-type statusJSON struct {
-	Key         string        `json:"key"`
-	Policy      string        `json:"policy"`
-	Limit       problem.Units `json:"limit"`
-	Count       int64         `json:"count"`
-	Refused     int64         `json:"refused"`
-	Remaining   problem.Units `json:"remaining"`
-	WindowStart time.Time     `json:"window_start"`
-	WindowEnd   time.Time     `json:"window_end"`
 }
 
 func (c *statusCmd) Run(console *console) error {
@@ -36,9 +24,5 @@ func (c *statusCmd) Run(console *console) error {
 	if err != nil {
 		return err
 	}
-	p := decision.Policies[0]
-	return console.print(statusJSON{
-		Key: decision.Key, Policy: p.Policy, Limit: problem.Units(p.Limit), Count: p.Count, Refused: p.Refused,
-		Remaining: problem.Units(p.Remaining()), WindowStart: p.Window.Start, WindowEnd: p.Window.End,
-	}, "%s", describe(p))
+	return console.print(json.RawMessage(problem.AppendStatus(nil, &decision)), "%s", describe(decision.Policies[0]))
 }

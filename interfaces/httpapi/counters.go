@@ -9,11 +9,7 @@ import (
 
 // counters shows the counters of a key under all policies, or under one.
 func (s *Server) counters(c *fiber.Ctx, _ string) error {
-	query, err := parseQuery(c)
-	if err != nil {
-		return err
-	}
-	key, err := one(query, "key", "")
+	query, key, err := keyQuery(c)
 	if err != nil {
 		return err
 	}

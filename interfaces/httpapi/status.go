@@ -3,7 +3,6 @@ package httpapi
 import (
 	"fmt"
 	"net/url"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -11,24 +10,9 @@ import (
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
-type status struct {
-	Key         string        `json:"key"`
-	Policy      string        `json:"policy"`
-	Limit       problem.Units `json:"limit"`
-	Count       int64         `json:"count"`
-	Refused     int64         `json:"refused"`
-	Remaining   problem.Units `json:"remaining"`
-	WindowStart time.Time     `json:"window_start"`
-	WindowEnd   time.Time     `json:"window_end"`
-}
-
 // status shows the counter of a key and changes nothing.
 func (s *Server) status(c *fiber.Ctx, _ string) error {
-	query, err := parseQuery(c)
-	if err != nil {
-		return err
-	}
-	key, err := one(query, "key", "")
+	query, key, err := keyQuery(c)
 	if err != nil {
 		return err
 	}
@@ -40,12 +24,18 @@ func (s *Server) status(c *fiber.Ctx, _ string) error {
 	if err != nil {
 		return err
 	}
-	p := decision.Policies[0]
-	c.Set(fiber.HeaderCacheControl, "no-store")
-	return c.JSON(status{
-		Key: decision.Key, Policy: p.Policy, Limit: problem.Units(p.Limit), Count: p.Count, Refused: p.Refused,
-		Remaining: problem.Units(p.Remaining()), WindowStart: p.Window.Start, WindowEnd: p.Window.End,
-	})
+	set(c, fiber.HeaderCacheControl, "no-store")
+	body(c, fiber.MIMEApplicationJSON, func(b []byte) []byte { return problem.AppendStatus(b, &decision) })
+	return nil
+}
+
+// keyQuery reads the query and the key in it.
+func keyQuery(c *fiber.Ctx) (query url.Values, key string, err error) {
+	if query, err = parseQuery(c); err != nil {
+		return nil, "", err
+	}
+	key, err = one(query, "key", "")
+	return query, key, err
 }
 
 // parseQuery reads the query strictly: what is not well-formed is an error, not

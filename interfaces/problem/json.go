@@ -59,6 +59,19 @@ func AppendCounters(b []byte, d *domain.Decision) []byte {
 func appendCounter(b []byte, p domain.PolicyDecision) []byte {
 	b = AppendString(append(b, `{"policy":`...), p.Policy)
 	b = strconv.AppendBool(append(b, `,"allowed":`...), p.Allowed())
+	return appendNumbers(b, &p)
+}
+
+// AppendStatus appends the counter that a look at one policy shows.
+func AppendStatus(b []byte, d *domain.Decision) []byte {
+	p := &d.Policies[0]
+	b = AppendString(append(b, `{"key":`...), d.Key)
+	b = AppendString(append(b, `,"policy":`...), p.Policy)
+	return appendNumbers(b, p)
+}
+
+// appendNumbers appends the members that end every counter.
+func appendNumbers(b []byte, p *domain.PolicyDecision) []byte {
 	b = AppendUnits(append(b, `,"limit":`...), p.Limit)
 	b = strconv.AppendInt(append(b, `,"count":`...), p.Count, 10)
 	b = strconv.AppendInt(append(b, `,"refused":`...), p.Refused, 10)
