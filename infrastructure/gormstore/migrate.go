@@ -36,8 +36,9 @@ func migrateUp(ctx context.Context, pool *sql.DB) error {
 	if err != nil {
 		return err
 	}
+	target := schemaVersion(migrator)
 	for tries := 1; ; tries++ {
-		err := checkSchema(ctx, pool)
+		err := checkSchema(ctx, pool, target)
 		if errors.Is(err, errOldSchema) {
 			if _, err = migrator.Up(ctx); err == nil {
 				return nil
@@ -55,18 +56,16 @@ func migrateUp(ctx context.Context, pool *sql.DB) error {
 	}
 }
 
-// checkSchema compares the schema with the migrations that this program knows.
-// It writes nothing.
-func checkSchema(ctx context.Context, pool *sql.DB) error {
-	migrator, err := newMigrator(pool)
-	if err != nil {
-		return err
-	}
+// schemaVersion is the newest schema that this program knows.
+func schemaVersion(migrator *goose.Provider) int64 {
 	sources := migrator.ListSources()
-	target := sources[len(sources)-1].Version
+	return sources[len(sources)-1].Version
+}
 
+// checkSchema compares the schema with the version that is expected. It writes nothing.
+func checkSchema(ctx context.Context, pool *sql.DB, target int64) error {
 	var current int64
-	err = pool.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&current)
+	err := pool.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&current)
 	switch {
 	case err != nil && strings.Contains(err.Error(), "no such table"): // SQLite has no code for it
 		return errOldSchema

@@ -28,6 +28,7 @@ type Store struct {
 	// tallies and looks are the same statement, for the writer and for the reader.
 	tallies, looks statement
 
+	schema  int64 // the version that this program expects
 	wal     wal
 	scratch runner // of the transaction under way; the single writing connection guards it
 }
@@ -87,7 +88,7 @@ func (s *Store) open(ctx context.Context, at location, options Options) (err err
 	}
 	if at.path == "" {
 		s.reader, s.reads, s.looks = s.writer, s.gorm, s.tallies
-		return nil
+		return s.expectSchema(s.reader)
 	}
 	s.wal.path = at.path + "-wal"
 	return s.openReader(ctx, at)
@@ -119,7 +120,10 @@ func OpenReader(ctx context.Context, dsn string) (*Store, error) {
 
 func (s *Store) openReader(ctx context.Context, at location) (err error) {
 	s.reader = openPool(at.uri(reader()), readers)
-	if err := checkSchema(ctx, s.reader); err != nil {
+	if err := s.expectSchema(s.reader); err != nil {
+		return err
+	}
+	if err := s.Ping(ctx); err != nil {
 		return err
 	}
 	if s.reads, err = openGORM(s.reader); err != nil {
@@ -142,8 +146,17 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Ping reports whether the database answers.
-func (s *Store) Ping(ctx context.Context) error { return checkSchema(ctx, s.reader) }
+// Ping reports whether the database answers, with the schema that it should have.
+func (s *Store) Ping(ctx context.Context) error { return checkSchema(ctx, s.reader, s.schema) }
+
+func (s *Store) expectSchema(pool *sql.DB) error {
+	migrator, err := newMigrator(pool)
+	if err != nil {
+		return err
+	}
+	s.schema = schemaVersion(migrator)
+	return nil
+}
 
 func openPool(uri string, connections int) *sql.DB {
 	pool := sql.OpenDB(connector{uri})

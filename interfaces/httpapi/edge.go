@@ -35,12 +35,12 @@ func (s *Server) around(path string, h handler) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		id := begin(c)
 		err := safely(h, c, id)
+		if err != nil {
+			s.fail(c, id, err)
+		}
 		if entry := s.log.Check(zap.DebugLevel, "request"); entry != nil {
 			entry.Write(zap.String("method", c.Method()), zap.String("path", path), zap.String("request_id", id),
 				zap.Int("status", c.Response().StatusCode()), zap.NamedError("failure", err))
-		}
-		if err != nil {
-			s.fail(c, id, err)
 		}
 		return nil
 	}

@@ -165,8 +165,13 @@ func TestAccessLinesAreWrittenAtLevelDebug(t *testing.T) {
 		}
 		response.Body.Close()
 	}
+	response, err := http.Get("http://" + addr + "/status?key=") // answered as an error
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
 	lines := logged.FilterMessage("request").All()
-	if len(lines) != 2 || lines[0].ContextMap()["status"] != int64(200) || lines[1].ContextMap()["status"] != int64(429) || lines[0].ContextMap()["request_id"] != "mine" {
+	if len(lines) != 3 || lines[2].ContextMap()["status"] != int64(422) || lines[0].ContextMap()["status"] != int64(200) || lines[1].ContextMap()["status"] != int64(429) || lines[0].ContextMap()["request_id"] != "mine" {
 		t.Errorf("logged %v", lines)
 	}
 }
