@@ -1,6 +1,8 @@
 package ratelimitlog_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -134,6 +136,20 @@ func TestBodiesThatMakeNoSensePointAtTheMember(t *testing.T) { // cases 31, 32, 
 	}
 	if a := s.request(t, "GET", "/v1/counters?key=a"); strings.Contains(a.body, `"count":1`) {
 		t.Errorf("something was counted: %s", a.body)
+	}
+}
+
+func TestPackedBodiesAreNotUnpacked(t *testing.T) {
+	s := servePolicies(t, burstAndDaily)
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	fmt.Fprintf(w, `{"key":"k","policies":["burst"]%s}`, strings.Repeat(" ", 10<<20)) // 10 MiB in some 10 kB
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a := s.raw(t, fmt.Sprintf("POST /v1/hits HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", packed.Len(), packed.String()))
+	if a.status != 422 || !strings.Contains(a.body, `"detail":"the body is not valid UTF-8","pointer":"#"`) {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 //
 //	{"key":"alice","policies":["burst","daily"],"cost":1}
 func (s *Server) hits(c *fiber.Ctx, requestID string) error {
-	hit, err := readHit(c.Body())
+	hit, err := readHit(c.BodyRaw()) // never unpacked: what is small on the wire may be huge
 	if err != nil {
 		return err
 	}
