@@ -10,7 +10,6 @@ import (
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/policyfile"
-	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
 // Config says what to build. The zero value is the default of every field.
@@ -25,8 +24,9 @@ type Config struct {
 	// ReadOnly opens an existing database to look only: hits fail, and looks work.
 	ReadOnly bool
 
-	// PolicyFile is a YAML file of policies, see package policyfile. Default: none. The
-	// policy "default" is the file's, if it has one. A server looks at the file every
+	// PolicyFile is a YAML file of policies and routes, see package policyfile. Default:
+	// none. The policy "default" is the file's, if it has one, and so is the route of
+	// /ping. A server looks at the file every
 	// ReloadEvery (default 1s) and puts in force what it has become, if that is right.
 	PolicyFile  string
 	ReloadEvery time.Duration
@@ -43,6 +43,14 @@ type Config struct {
 	// PruneEvery is the time between prunes. Default 1m; negative never prunes.
 	PruneEvery time.Duration
 
+	// AdminToken, AuditToken and ClientToken are what callers of the server prove their
+	// role with. Without the first two what is theirs is closed, without the last one
+	// what is the client's is open. Default: none.
+	AdminToken, AuditToken, ClientToken string
+	// CORSOrigins are the origins like https://app.example.com whose scripts may use
+	// the server, "*" being all. Default: none.
+	CORSOrigins []string
+
 	// LogLevel is debug, info, warn or error, LogFormat console or json, LogTo
 	// where to. Defaults info, console, standard error.
 	LogLevel, LogFormat string
@@ -52,44 +60,48 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Policies are the policies that the configuration defines: those of the file, and
-// "default" by Limit and Window if the file has none of that name.
-func (c Config) Policies() (*application.Policies, error) {
+// Rules are the rules that the configuration defines: those of the file, and the
+// policy "default" by Limit and Window and the route of /ping if the file has none.
+func (c Config) Rules() (*application.Rules, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	var policies []domain.Policy
+	var rules domain.Rules
 	if c.PolicyFile != "" {
 		var err error
-		if policies, err = policyfile.Read(c.PolicyFile); err != nil {
+		if rules, err = policyfile.Read(c.PolicyFile); err != nil {
 			return nil, err
 		}
 	}
-	policies, err := c.withDefault(policies)
+	rules, err := c.withDefaults(rules)
 	if err != nil {
 		return nil, err
 	}
-	return application.NewPolicies(policies...)
+	return application.NewRules(rules)
 }
 
-// withDefault adds the policy "default" if it is not there.
-func (c Config) withDefault(policies []domain.Policy) ([]domain.Policy, error) {
+// withDefaults adds the policy "default" and the route of /ping if they are not there.
+func (c Config) withDefaults(rules domain.Rules) (domain.Rules, error) {
 	limit, err := domain.ParseLimit(or(c.Limit, "60"))
 	if err != nil {
-		return nil, err
+		return rules, err
 	}
 	schedule, err := domain.ParseSchedule(or(c.Window, "1m"))
 	if err != nil {
-		return nil, err
+		return rules, err
 	}
-	fallback, err := domain.NewPolicy(httpapi.DefaultPolicy, limit, schedule)
+	fallback, err := domain.NewPolicy(domain.DefaultPolicy, limit, schedule)
 	if err != nil {
-		return nil, err
+		return rules, err
 	}
-	if slices.ContainsFunc(policies, func(p domain.Policy) bool { return p.Name == fallback.Name }) {
-		return policies, nil
+	if !slices.ContainsFunc(rules.Policies, func(p domain.Policy) bool { return p.Name == fallback.Name }) {
+		rules.Policies = append(rules.Policies, fallback)
 	}
-	return append(policies, fallback), nil
+	ping := domain.PingRoute()
+	if route := rules.Routes.Match(ping.Methods[0], ping.Path); route == nil || route.Path != ping.Path {
+		return rules, rules.Routes.Add(ping)
+	}
+	return rules, nil
 }
 
 // check refuses numbers that make no sense; the rest is checked where it is used.

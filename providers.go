@@ -8,6 +8,7 @@ import (
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/gormstore"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/logging"
+	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
 // What wire.go cannot say by itself: which field of the configuration goes where.
@@ -30,7 +31,14 @@ func provideStore(ctx context.Context, config Config) (*gormstore.Store, func(),
 	return store, func() { store.Close() }, nil
 }
 
-func providePolicies(config Config) (*application.Policies, error) { return config.Policies() }
+func provideRules(config Config) (*application.Rules, error) { return config.Rules() }
+
+func provideHTTPOptions(config Config) httpapi.Options {
+	return httpapi.Options{
+		Tokens:      httpapi.Tokens{Admin: config.AdminToken, Audit: config.AuditToken, Client: config.ClientToken},
+		CORSOrigins: config.CORSOrigins,
+	}
+}
 
 func provideOptions(config Config, log *zap.Logger) application.Options {
 	return application.Options{

@@ -17,15 +17,15 @@ import (
 
 // Server is the whole service: HTTP, limiter, store and the timer that prunes.
 type Server struct {
-	http     *httpapi.Server
-	limiter  *application.Limiter
-	policies *application.Policies
-	config   Config
-	log      *zap.Logger
+	http    *httpapi.Server
+	limiter *application.Limiter
+	rules   *application.Rules
+	config  Config
+	log     *zap.Logger
 }
 
-func newServer(http *httpapi.Server, limiter *application.Limiter, policies *application.Policies, config Config, log *zap.Logger) *Server {
-	return &Server{http: http, limiter: limiter, policies: policies, config: config, log: log}
+func newServer(http *httpapi.Server, limiter *application.Limiter, rules *application.Rules, config Config, log *zap.Logger) *Server {
+	return &Server{http: http, limiter: limiter, rules: rules, config: config, log: log}
 }
 
 // drainTime is how long requests under way may take once the server is told to stop.
@@ -64,20 +64,20 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// reload puts policies from the file in force, all of them or none.
-func (s *Server) reload(policies []domain.Policy, err error) {
+// reload puts rules from the file in force, all of them or none.
+func (s *Server) reload(rules domain.Rules, err error) {
 	if err == nil {
-		policies, err = s.config.withDefault(policies)
+		rules, err = s.config.withDefaults(rules)
 	}
 	if err == nil {
-		err = s.policies.Replace(policies...)
+		err = s.rules.Replace(rules)
 	}
 	s.http.Reloaded(err)
 	if err != nil {
 		s.log.Error("the policies are not changed", zap.Error(err))
 		return
 	}
-	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(policies)))
+	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(rules.Policies)), zap.Int("routes", len(rules.Routes.All())))
 }
 
 func (s *Server) reportPrune(removed int, err error) {

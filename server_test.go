@@ -116,7 +116,7 @@ func TestAHeadRequestCountsOnceAndHasNoBody(t *testing.T) { // case 88
 func TestKeysAreOneToFiveHundredTwelveBytesOfText(t *testing.T) { // cases 50, 52, 53, 55, 145
 	s := serve(t, func(c *ratelimitlog.Config) { c.Limit = "1000" })
 	invalid := func(parameter, reason string) string {
-		return fmt.Sprintf(`"status":422,"detail":"key %[2]s","instance":%%q,"errors":[{"detail":"key %[2]s","parameter":"%[1]s"}]}`, parameter, reason)
+		return fmt.Sprintf(`"status":422,"detail":"%[1]s %[2]s","instance":%%q,"errors":[{"detail":"%[1]s %[2]s","parameter":"%[1]s"}]}`, parameter, reason)
 	}
 	for _, c := range []struct{ name, key, reason string }{
 		{"zero", "0", ""}, {"longest", strings.Repeat("a", 512), ""}, {"emoji", "😀", ""}, {"SQL", "' OR 1=1--", ""},
@@ -183,7 +183,7 @@ func TestWithoutAKeyClientsShareTheAnonymousOne(t *testing.T) { // case 52, 109
 	}
 	a := s.raw(t, "GET /ping HTTP/1.1\r\nHost: x\r\nX-Client-Key: a\r\nX-Client-Key: b\r\n\r\n")
 	a.want(t, 422, `{"type":"https://github.com/nene2-ft/ratelimitlog/problems/invalid-request","title":"Invalid Request","status":422,`+
-		`"detail":"the header must not be sent more than once","instance":"/ping","errors":[{"detail":"the header must not be sent more than once","parameter":"X-Client-Key"}]}`)
+		`"detail":"X-Client-Key must not be sent more than once","instance":"/ping","errors":[{"detail":"X-Client-Key must not be sent more than once","parameter":"X-Client-Key"}]}`)
 }
 
 func TestStatusNeedsAKeyAndAKnownPolicy(t *testing.T) {

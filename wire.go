@@ -20,13 +20,14 @@ var sqlite = wire.NewSet(
 	wire.Bind(new(domain.Counter), new(*gormstore.Store)),
 	wire.Bind(new(domain.AuditLog), new(*gormstore.Store)),
 	wire.Bind(new(domain.Sweeper), new(*gormstore.Store)),
+	wire.Bind(new(domain.Quotas), new(*gormstore.Store)),
 	wire.Bind(new(httpapi.Pinger), new(*gormstore.Store)),
 )
 
 // limiting is everything between a hit and the store.
 var limiting = wire.NewSet(
 	provideLogger,
-	providePolicies,
+	provideRules,
 	provideOptions,
 	wire.Struct(new(application.Stores), "*"),
 	application.NewLimiter,
@@ -41,7 +42,7 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 // NewServer builds the HTTP server. The function it returns stops what stands
 // behind it; call it after [Server.Run] has returned.
 func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
-	panic(wire.Build(sqlite, limiting, httpapi.New, newServer))
+	panic(wire.Build(sqlite, limiting, provideHTTPOptions, httpapi.New, newServer))
 }
 
 // NewHistory opens the audit log to read it. The function it returns closes it.

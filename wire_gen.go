@@ -20,7 +20,7 @@ import (
 // NewLimiter opens the store and starts a limiter on it, to be used inside a Go
 // program. The function it returns stops both; call it once no hit is under way.
 func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(), error) {
-	policies, err := providePolicies(config)
+	rules, err := provideRules(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,6 +32,7 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 		Units:   store,
 		Counter: store,
 		Sweeper: store,
+		Quotas:  store,
 	}
 	logger, err := provideLogger(config)
 	if err != nil {
@@ -39,7 +40,7 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 		return nil, nil, err
 	}
 	options := provideOptions(config, logger)
-	limiter, cleanup2 := application.NewLimiter(policies, stores, options)
+	limiter, cleanup2 := application.NewLimiter(rules, stores, options)
 	return limiter, func() {
 		cleanup2()
 		cleanup()
@@ -53,7 +54,7 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	policies, err := providePolicies(config)
+	rules, err := provideRules(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,11 +66,18 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 		Units:   store,
 		Counter: store,
 		Sweeper: store,
+		Quotas:  store,
 	}
 	options := provideOptions(config, logger)
-	limiter, cleanup2 := application.NewLimiter(policies, stores, options)
-	server := httpapi.New(logger, limiter, store)
-	ratelimitlogServer := newServer(server, limiter, policies, config, logger)
+	limiter, cleanup2 := application.NewLimiter(rules, stores, options)
+	httpapiOptions := provideHTTPOptions(config)
+	server, err := httpapi.New(logger, limiter, store, httpapiOptions)
+	if err != nil {
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	ratelimitlogServer := newServer(server, limiter, rules, config, logger)
 	return ratelimitlogServer, func() {
 		cleanup2()
 		cleanup()
@@ -92,12 +100,12 @@ func NewHistory(ctx context.Context, config Config) (*application.History, func(
 
 // sqlite is the store: counters and log in one SQLite file.
 var sqlite = wire.NewSet(
-	provideStore, wire.Bind(new(domain.UnitOfWork), new(*gormstore.Store)), wire.Bind(new(domain.Counter), new(*gormstore.Store)), wire.Bind(new(domain.AuditLog), new(*gormstore.Store)), wire.Bind(new(domain.Sweeper), new(*gormstore.Store)), wire.Bind(new(httpapi.Pinger), new(*gormstore.Store)),
+	provideStore, wire.Bind(new(domain.UnitOfWork), new(*gormstore.Store)), wire.Bind(new(domain.Counter), new(*gormstore.Store)), wire.Bind(new(domain.AuditLog), new(*gormstore.Store)), wire.Bind(new(domain.Sweeper), new(*gormstore.Store)), wire.Bind(new(domain.Quotas), new(*gormstore.Store)), wire.Bind(new(httpapi.Pinger), new(*gormstore.Store)),
 )
 
 // limiting is everything between a hit and the store.
 var limiting = wire.NewSet(
 	provideLogger,
-	providePolicies,
+	provideRules,
 	provideOptions, wire.Struct(new(application.Stores), "*"), application.NewLimiter,
 )

@@ -24,6 +24,8 @@ type batch struct {
 type refusalID struct {
 	window domain.WindowID
 	cost   int64
+	limit  int64
+	shadow bool
 }
 
 // clear empties the batch and keeps its memory.
@@ -82,8 +84,8 @@ func (b *batch) dropLate(now time.Time) (late []*refusal) {
 }
 
 // settle takes from the counter and makes the calls that the log is to remember:
-// one for each policy of a hit that was allowed; for one that was refused, one for
-// each policy that refused, shared by all that were refused alike.
+// one for each policy that was charged, and one for each policy that refused,
+// shared by all that were refused alike.
 func (b *batch) settle(ctx context.Context, counter domain.Counter) (err error) {
 	b.calls = b.calls[:0]
 	clear(b.shared)
@@ -100,10 +102,10 @@ func (b *batch) settle(ctx context.Context, counter domain.Counter) (err error) 
 		taken := &b.taken[len(b.refusals)+i]
 		for j := range e.slots {
 			switch {
-			case taken.Allowed:
-				b.addCall(&e.slots[j], taken.Tallies[j], true, &e.hit, e.at, 1)
 			case taken.Tallies[j].Refuses:
 				b.addRefused(&e.slots[j], taken.Tallies[j], &e.hit, e.at, 1)
+			case taken.Allowed:
+				b.addCall(&e.slots[j], taken.Tallies[j], true, &e.hit, e.at, 1)
 			}
 		}
 	}
@@ -111,7 +113,7 @@ func (b *batch) settle(ctx context.Context, counter domain.Counter) (err error) 
 }
 
 func (b *batch) addRefused(slot *domain.Slot, tally domain.Tally, hit *domain.Hit, at time.Time, hits int64) {
-	id := refusalID{slot.ID(), hit.Cost}
+	id := refusalID{slot.ID(), hit.Cost, slot.Limit, slot.Shadow}
 	if i, known := b.shared[id]; known {
 		b.calls[i].Hits += hits
 		b.calls[i].Count, b.calls[i].Refused = tally.Count, tally.Refused
@@ -127,19 +129,20 @@ func (b *batch) addRefused(slot *domain.Slot, tally domain.Tally, hit *domain.Hi
 func (b *batch) addCall(slot *domain.Slot, tally domain.Tally, allowed bool, hit *domain.Hit, at time.Time, hits int64) {
 	b.calls = append(b.calls, domain.Call{
 		Kind: domain.CallHit, At: at, Policy: slot.Policy, Key: slot.Key, Cost: hit.Cost, Hits: hits,
-		Allowed: allowed, Count: tally.Count, Refused: tally.Refused, Limit: slot.Limit,
-		WindowStart: slot.Window.Start, Method: hit.Method, Path: hit.Path, RequestID: hit.RequestID,
+		Allowed: allowed, Shadow: slot.Shadow, Count: tally.Count, Refused: tally.Refused, Limit: slot.Limit,
+		WindowStart: slot.Window.Start, Origin: hit.Origin,
 	})
 }
 
 // teach tells the memory of refusals what the store said at a time.
 func (b *batch) teach(refusals *refusals, at time.Time) {
 	for i, known := range b.refusals {
-		refusals.learn(&known.slot, b.taken[i].Tallies[0], known.hit.Cost, known.cost(), at)
+		refusals.learn(&known.slot, b.taken[i].Tallies[0], true, known.hit.Cost, known.cost(), at)
 	}
 	for i, e := range b.entries {
+		taken := &b.taken[len(b.refusals)+i]
 		for j := range e.slots {
-			refusals.learn(&e.slots[j], b.taken[len(b.refusals)+i].Tallies[j], e.hit.Cost, 0, at)
+			refusals.learn(&e.slots[j], taken.Tallies[j], !taken.Allowed, e.hit.Cost, 0, at)
 		}
 	}
 }

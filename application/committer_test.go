@@ -163,7 +163,7 @@ func TestAHitEndsWithItsContext(t *testing.T) {
 
 func TestStoppingDecidesWhatWaitsAndCountsWhatWasAnswered(t *testing.T) { // case 128
 	store := openStore(t)
-	policies, err := application.NewPolicies(policy(t, "default", 100, time.Minute))
+	policies, err := application.NewRules(domain.Rules{Policies: []domain.Policy{policy(t, "default", 100, time.Minute)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestAHitThatOutlivesItsWindowIsNotAdmitted(t *testing.T) {
 
 func TestStoppingTriesAgainToCountTheLastRefusals(t *testing.T) {
 	s := newIll(t)
-	policies, err := application.NewPolicies(policy(t, "default", 1, time.Minute))
+	policies, err := application.NewRules(domain.Rules{Policies: []domain.Policy{policy(t, "default", 1, time.Minute)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,6 @@ func (e *entry) wait(ctx context.Context) (domain.Taken, error) {
 
 func (e *entry) resetCall(slot *domain.Slot) domain.Call {
 	return domain.Call{
-		Kind: domain.CallReset, At: e.at, Policy: slot.Policy, Key: slot.Key, Allowed: true,
-		Method: e.hit.Method, Path: e.hit.Path, RequestID: e.hit.RequestID,
+		Kind: domain.CallReset, At: e.at, Policy: slot.Policy, Key: slot.Key, Allowed: true, Origin: e.hit.Origin,
 	}
 }

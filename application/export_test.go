@@ -4,7 +4,7 @@ package application
 func (l *Limiter) FullWindows() int {
 	l.refusals.mu.Lock()
 	defer l.refusals.mu.Unlock()
-	return len(l.refusals.full)
+	return len(l.refusals.known)
 }
 
 // PendingRefusals is how many refusals wait to be counted, alike ones as one.

@@ -7,8 +7,15 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// MaxPage is the largest number of calls that [History.Calls] returns at once.
+// MaxPage is how much a page of calls or of quotas may hold.
 const MaxPage = 1000
+
+func checkPage(limit int) error {
+	if limit < 1 || limit > MaxPage {
+		return &domain.InvalidError{Field: "limit", Reason: fmt.Sprintf("is %d, it must be 1 to %d", limit, MaxPage)}
+	}
+	return nil
+}
 
 // History reads the audit log. It is safe for concurrent use.
 type History struct {
@@ -22,8 +29,8 @@ func NewHistory(log domain.AuditLog) *History { return &History{log: log} }
 // first) or After (oldest first) set to the ID of the last call. A query that
 // makes no sense is an *[domain.InvalidError].
 func (h *History) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
-	if query.Limit < 1 || query.Limit > MaxPage {
-		return nil, &domain.InvalidError{Field: "limit", Reason: fmt.Sprintf("is %d, it must be 1 to %d", query.Limit, MaxPage)}
+	if err := checkPage(query.Limit); err != nil {
+		return nil, err
 	}
 	if query.Key != "" {
 		if err := domain.CheckKey(query.Key); err != nil {

@@ -2,8 +2,11 @@ package application
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -12,7 +15,8 @@ import (
 // Limiter decides hits. It is safe for concurrent use; any number of limiters,
 // in this process and in others, may share a store and stay exact together.
 type Limiter struct {
-	policies  *Policies
+	rules     *Rules
+	quotas    *quotas
 	counter   domain.Counter
 	sweeper   domain.Sweeper
 	committer *committer
@@ -26,6 +30,7 @@ type Stores struct {
 	Units   domain.UnitOfWork
 	Counter domain.Counter // only to look; what changes goes through Units
 	Sweeper domain.Sweeper // nil if the store forgets by itself
+	Quotas  domain.Quotas  // nil if no key has a limit of its own
 }
 
 // Options tune a limiter. The zero value is good.
@@ -74,11 +79,15 @@ func (o Options) withDefaults() Options {
 // decided, refusals that were answered are counted, later hits are
 // [domain.ErrUnavailable]. Stop whatever calls the limiter first, close the
 // store after.
-func NewLimiter(policies *Policies, stores Stores, options Options) (*Limiter, func()) {
+//
+// Hits are [domain.ErrUnavailable] until the store has told its quotas, which it
+// is asked for before NewLimiter returns, and again and again if it does not answer.
+func NewLimiter(rules *Rules, stores Stores, options Options) (*Limiter, func()) {
 	options = options.withDefaults()
 	committer := newCommitter(stores.Units, options)
 	l := &Limiter{
-		policies:  policies,
+		rules:     rules,
+		quotas:    newQuotas(stores.Quotas, options),
 		counter:   stores.Counter,
 		sweeper:   stores.Sweeper,
 		committer: committer,
@@ -86,7 +95,18 @@ func NewLimiter(policies *Policies, stores Stores, options Options) (*Limiter, f
 		now:       options.Now,
 		timeout:   options.Timeout,
 	}
-	return l, committer.close
+	if stores.Quotas == nil {
+		return l, committer.close
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l.quotas.read(ctx) // a failure is reported, and tried again
+	var watching sync.WaitGroup
+	watching.Go(func() { l.quotas.watch(ctx) })
+	return l, func() {
+		stop()
+		watching.Wait()
+		committer.close()
+	}
 }
 
 // Hit decides a hit. Both outcomes are a decision; [domain.Decision.Err] turns a
@@ -97,12 +117,55 @@ func NewLimiter(policies *Policies, stores Stores, options Options) (*Limiter, f
 //   - [domain.ErrUnavailable]: no answer from the store in time; maybe counted
 //   - the context's error, if it ended first; maybe counted
 //
-// A cost above a policy's limit can never pass and is an *InvalidError, but a
-// limit of 0 refuses every hit.
+// A cost above the limit can never pass and is an *InvalidError, but a limit of 0
+// refuses every hit, and a policy in shadow none.
 func (l *Limiter) Hit(ctx context.Context, hit domain.Hit) (domain.Decision, error) {
+	return l.hit(ctx, l.rules.inForce.Load(), hit)
+}
+
+// HitRoute decides what a request costs by the route that its method and path
+// take; routed is false, and there is no decision, if they take none. Errors are
+// those of Hit; an *[domain.InvalidError] about the key names the header that it
+// came from. The strings are copied where they are kept.
+func (l *Limiter) HitRoute(ctx context.Context, request domain.Request, origin domain.Origin) (d domain.Decision, routed bool, err error) {
+	rules := l.rules.inForce.Load()
+	route := rules.Routes.Match(origin.Method, origin.Path)
+	if route == nil {
+		return d, false, nil
+	}
+	key, err := route.KeyOf(request, &rules.Clients)
+	if err != nil {
+		return d, true, err
+	}
+	origin.Path = logged(origin.Path, route.Path)
+	d, err = l.hit(ctx, rules, domain.Hit{Key: key, Policies: route.Policies, Cost: 1, Origin: origin})
+	if invalid := (*domain.InvalidError)(nil); errors.As(err, &invalid) && invalid.Field == "key" && route.Key.Header() != "" {
+		err = &domain.InvalidError{Field: route.Key.Header(), Reason: invalid.Reason}
+	}
+	return d, true, err
+}
+
+// logged is a copy of a path as the log has it: text of at most 512 bytes. known
+// spares the copy if it is the same.
+func logged(path, known string) string {
+	if path == known {
+		return known
+	}
+	return strings.ToValidUTF8(strings.Clone(path[:min(len(path), 512)]), "\uFFFD")
+}
+
+// Route is the route that a request of this method and path takes now, or nil.
+func (l *Limiter) Route(method, path string) *domain.Route {
+	return l.rules.inForce.Load().Routes.Match(method, path)
+}
+
+// Clients is how the addresses of clients are found, as it is in force now.
+func (l *Limiter) Clients() domain.Clients { return l.rules.inForce.Load().Clients }
+
+func (l *Limiter) hit(ctx context.Context, rules *ruleSet, hit domain.Hit) (domain.Decision, error) {
 	at := l.now()
 	var few [2]domain.Slot // on the stack: a refusal from memory needs them no longer
-	slots, d, err := l.plan(few[:0], &hit, at)
+	slots, d, err := l.plan(few[:0], rules, &hit, at)
 	if err != nil {
 		return domain.Decision{}, err
 	}
@@ -136,7 +199,7 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 }
 
 // Policies are the policies in force, sorted by name.
-func (l *Limiter) Policies() []domain.Policy { return l.policies.All() }
+func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
 
 // Ping reports why hits cannot be decided, or nil: it waits in the queue and runs an
 // empty unit of work.
@@ -149,7 +212,7 @@ func (l *Limiter) Ping(ctx context.Context) error { return l.committer.ping(ctx)
 func (l *Limiter) Reset(ctx context.Context, hit domain.Hit) error {
 	at := l.now()
 	hit.Cost = 0
-	slots, _, err := l.plan(nil, &hit, at)
+	slots, _, err := l.plan(nil, l.rules.inForce.Load(), &hit, at)
 	if err != nil {
 		return err
 	}
@@ -158,25 +221,28 @@ func (l *Limiter) Reset(ctx context.Context, hit domain.Hit) error {
 
 // plan appends where the hit is to be counted, one slot per policy in their order,
 // and makes the decision: a refusal until something is known of the slots.
-func (l *Limiter) plan(slots []domain.Slot, hit *domain.Hit, at time.Time) ([]domain.Slot, domain.Decision, error) {
+func (l *Limiter) plan(slots []domain.Slot, rules *ruleSet, hit *domain.Hit, at time.Time) ([]domain.Slot, domain.Decision, error) {
 	if err := hit.Check(); err != nil {
 		return nil, domain.Decision{}, err
 	}
+	if err := l.quotas.check(); err != nil {
+		return nil, domain.Decision{}, err
+	}
 	d := domain.Decision{Key: hit.Key, Cost: hit.Cost, At: at, Policies: make([]domain.PolicyDecision, len(hit.Policies))}
-	policies := l.policies.inForce.Load() // one set for the whole hit
 	for i, name := range hit.Policies {
-		policy, err := policies.get(name)
+		policy, err := rules.policy(name)
 		if err != nil {
 			return nil, domain.Decision{}, err
 		}
-		if hit.Cost > policy.Limit && policy.Limit > 0 {
-			return nil, domain.Decision{}, &domain.InvalidError{Field: "cost", Reason: fmt.Sprintf("of %d can never pass, policy %s allows %d per window", hit.Cost, name, policy.Limit)}
+		limit := l.quotas.limit(&policy, hit.Key)
+		if hit.Cost > limit && limit > 0 && !policy.Shadow {
+			return nil, domain.Decision{}, &domain.InvalidError{Field: "cost", Reason: fmt.Sprintf("of %d can never pass, policy %s allows %d per window", hit.Cost, name, limit)}
 		}
 		window := policy.Schedule.At(at)
 		p := &d.Policies[i]
-		p.Policy, p.Limit, p.Schedule, p.Window = policy.Name, policy.Limit, policy.Schedule, window
+		p.Policy, p.Limit, p.Shadow, p.Schedule, p.Window = policy.Name, limit, policy.Shadow, policy.Schedule, window
 		slots = append(slots, domain.Slot{
-			Policy: policy.Name, Key: hit.Key, Schedule: policy.Schedule.String(), Window: window, Limit: policy.Limit,
+			Policy: policy.Name, Key: hit.Key, Schedule: policy.Schedule.String(), Window: window, Limit: limit, Shadow: policy.Shadow,
 			Previous: policy.Schedule.Previous(window, at), Expires: policy.Schedule.Expiry(window),
 		})
 	}

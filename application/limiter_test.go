@@ -116,7 +116,7 @@ func TestAnySequenceOfHitsAgreesWithAModel(t *testing.T) {
 		run++
 		limit := rapid.Int64Range(1, 12).Draw(rt, "limit")
 		clock := newClock(newYear)
-		policies, err := application.NewPolicies(policy(t, "default", limit, time.Minute), policy(t, "wide", 20, time.Hour))
+		policies, err := application.NewRules(domain.Rules{Policies: []domain.Policy{policy(t, "default", limit, time.Minute), policy(t, "wide", 20, time.Hour)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestHitsThatMakeNoSenseNameWhatIsWrong(t *testing.T) {
 }
 
 func TestPoliciesOfOneNameAreRefused(t *testing.T) {
-	_, err := application.NewPolicies(policy(t, "p", 1, time.Minute), policy(t, "p", 2, time.Minute))
+	_, err := application.NewRules(domain.Rules{Policies: []domain.Policy{policy(t, "p", 1, time.Minute), policy(t, "p", 2, time.Minute)}})
 	var invalid *domain.InvalidError
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "p is defined twice") {
 		t.Errorf("err = %v", err)
@@ -352,7 +352,7 @@ func TestTheLogIsInTheOrderOfRequestsWithTheirTimes(t *testing.T) { // case 155
 	for i, call := range calls {
 		want := domain.Call{
 			ID: int64(i + 1), Kind: domain.CallHit, At: newYear.Add(time.Duration(i+1) * time.Millisecond), Policy: "default", Key: "k",
-			Cost: 1, Hits: 1, Allowed: true, Count: int64(i + 1), Limit: 1000, WindowStart: newYear, Method: "GET", Path: "/ping", RequestID: fmt.Sprint(i),
+			Cost: 1, Hits: 1, Allowed: true, Count: int64(i + 1), Limit: 1000, WindowStart: newYear, Origin: domain.Origin{Method: "GET", Path: "/ping", RequestID: fmt.Sprint(i)},
 		}
 		if call != want {
 			t.Errorf("call %d is\n%+v, want\n%+v", i, call, want)

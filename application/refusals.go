@@ -22,22 +22,24 @@ const (
 // until a commit counts them.
 //
 // What is used in a window only grows, so a window without room has none until it
-// ends, unless it is reset. The memory is bounded: a full window that was
-// forgotten costs a trip to the store, never a wrong answer.
+// ends, or until enough of the window before has slid out of it, unless it is reset.
+// One such window makes the refusal certain; what the hit's other windows hold must
+// be known too, to be told and to know whether they refuse as well. The memory is
+// bounded: what was forgotten costs a trip to the store, never a wrong answer.
 type refusals struct {
 	max         int
 	wake        func()       // called when the first refusal is outstanding
 	outstanding atomic.Int64 // refusals answered and not yet counted in the store
-	size        atomic.Int64 // of full, to be read without the lock
+	size        atomic.Int64 // of known, to be read without the lock
 
 	mu     sync.Mutex
-	full   map[domain.WindowID]*fullWindow
-	dirty  []*fullWindow // those with pending refusals, each once, in the order in which they got one
-	closed bool          // nothing is answered any more
+	known  map[domain.WindowID]*knownWindow
+	dirty  []*knownWindow // those with pending refusals, each once, in the order in which they got one
+	closed bool           // nothing is answered any more
 }
 
-// fullWindow is what the store last said of a window, and what was refused since.
-type fullWindow struct {
+// knownWindow is what the store last said of a window, and what was refused since.
+type knownWindow struct {
 	stored    domain.Tally
 	since     int64 // units refused from memory that stored does not hold
 	end       time.Time
@@ -58,16 +60,16 @@ type refusal struct {
 func (r *refusal) cost() int64 { return r.hits * r.hit.Cost }
 
 func newRefusals(maxWindows int, wake func()) *refusals {
-	return &refusals{max: maxWindows, wake: wake, full: make(map[domain.WindowID]*fullWindow)}
+	return &refusals{max: maxWindows, wake: wake, known: make(map[domain.WindowID]*knownWindow)}
 }
 
-// answer refuses the hit if every slot is certain to: it sets the tally of each
-// policy, the slots' in their order, and notes the refusal to be counted.
+// answer refuses the hit if that is certain: it sets the tally of each policy, the
+// slots' in their order, and notes the refusal to be counted where it is one.
 func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, policies []domain.PolicyDecision) (certain bool) {
 	if r.size.Load() == 0 {
 		return false
 	}
-	var few [4]*fullWindow // most hits have one slot
+	var few [4]*knownWindow // most hits have one slot
 	windows := few[:0]
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,13 +77,27 @@ func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, po
 		return false
 	}
 	for i := range slots {
-		window := r.full[slots[i].ID()]
-		if window == nil || !window.refuses(&slots[i], hit.Cost, at) {
+		window := r.known[slots[i].ID()]
+		if window == nil || !window.believed(at) {
 			return false
 		}
+		p := &policies[i]
+		p.Tally = window.tally(&slots[i])
+		p.Refuses = !p.Fits(hit.Cost, slots[i].Limit)
+		if p.Refuses && !window.takes(hit.Cost) {
+			return false
+		}
+		certain = certain || p.Refuses && !slots[i].Shadow
 		windows = append(windows, window)
 	}
+	if !certain {
+		return false
+	}
+	var noted int64
 	for i, window := range windows {
+		if !policies[i].Refuses {
+			continue
+		}
 		if known := window.find(hit.Cost); known != nil {
 			known.hits++
 		} else {
@@ -89,29 +105,40 @@ func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, po
 			r.mark(window)
 		}
 		window.since += hit.Cost
-		tally := window.stored
-		tally.Refuse(window.since)
-		tally.Refuses = true
-		policies[i].Tally = tally
+		policies[i].Refuse(hit.Cost)
+		noted++
 	}
-	if n := int64(len(slots)); r.outstanding.Add(n) == n {
+	if r.outstanding.Add(noted) == noted {
 		r.wake()
 	}
 	return true
 }
 
-// refuses reports whether the window is known to have no room for cost.
-func (w *fullWindow) refuses(slot *domain.Slot, cost int64, at time.Time) bool {
+// believed reports whether the store's word is young enough.
+func (w *knownWindow) believed(at time.Time) bool {
 	age := at.Sub(w.confirmed)
 	if age < -refusalTrust {
 		w.confirmed = time.Time{} // the clock was set back: what it said before means nothing
 	}
-	return age >= 0 && age < refusalTrust && !w.stored.Fits(cost, slot.Limit) && w.since <= math.MaxInt64-cost &&
-		(len(w.pending) < refusalCosts || w.find(cost) != nil)
+	return age >= 0 && age < refusalTrust
+}
+
+// tally is what the window holds for a slot: the store's word, what was refused
+// since, and as much of the window before as weighs in now.
+func (w *knownWindow) tally(slot *domain.Slot) domain.Tally {
+	tally := w.stored
+	tally.Refuse(w.since)
+	tally.Carry = slot.Previous.Carry(tally.Previous)
+	return tally
+}
+
+// takes reports whether a refusal of that cost can be noted.
+func (w *knownWindow) takes(cost int64) bool {
+	return w.since <= math.MaxInt64-cost && (len(w.pending) < refusalCosts || w.find(cost) != nil)
 }
 
 // find is the pending refusal of that cost, or nil.
-func (w *fullWindow) find(cost int64) *refusal {
+func (w *knownWindow) find(cost int64) *refusal {
 	for _, known := range w.pending {
 		if known.hit.Cost == cost {
 			return known
@@ -121,7 +148,7 @@ func (w *fullWindow) find(cost int64) *refusal {
 }
 
 // mark puts the window into the list.
-func (r *refusals) mark(window *fullWindow) {
+func (r *refusals) mark(window *knownWindow) {
 	if !window.dirty {
 		window.dirty = true
 		r.dirty = append(r.dirty, window)
@@ -168,7 +195,7 @@ func (r *refusals) drainOf(entries []*entry) (drained []*refusal) {
 	defer r.mu.Unlock()
 	for _, e := range entries {
 		for i := range e.slots {
-			if window := r.full[e.slots[i].ID()]; window != nil {
+			if window := r.known[e.slots[i].ID()]; window != nil {
 				drained = append(drained, window.pending...)
 				window.pending = nil // it stays in the list, once
 			}
@@ -183,10 +210,10 @@ func (r *refusals) restore(drained []*refusal) {
 	defer r.mu.Unlock()
 	for _, lost := range drained {
 		id := lost.slot.ID()
-		window := r.full[id]
+		window := r.known[id]
 		if window == nil { // not to be believed, only to keep the refusal
-			window = &fullWindow{end: lost.slot.Window.End, since: lost.cost()}
-			r.full[id] = window
+			window = &knownWindow{end: lost.slot.Window.End, since: lost.cost()}
+			r.known[id] = window
 		}
 		if known := window.find(lost.hit.Cost); known != nil {
 			known.hits += lost.hits
@@ -195,7 +222,7 @@ func (r *refusals) restore(drained []*refusal) {
 		}
 		r.mark(window)
 	}
-	r.size.Store(int64(len(r.full)))
+	r.size.Store(int64(len(r.known)))
 }
 
 // settled is told that the refusals have been counted, or never will be.
@@ -208,24 +235,24 @@ func (r *refusals) settled(drained []*refusal) {
 }
 
 // learn is told what the store said of a slot's window, at a time, after a take of
-// cost. counted is the units refused from memory that it counted.
-func (r *refusals) learn(slot *domain.Slot, tally domain.Tally, cost, counted int64, at time.Time) {
-	slides := slot.Previous.Den > 0 // what is carried over shrinks, so that no refusal is certain
-	full := !slides && !tally.Fits(cost, slot.Limit)
-	if !full && r.size.Load() == 0 {
+// cost. counted is the units refused from memory that it counted. The window is
+// remembered if it is full, or if the take was refused.
+func (r *refusals) learn(slot *domain.Slot, tally domain.Tally, refused bool, cost, counted int64, at time.Time) {
+	remember := refused || !slot.Shadow && !tally.Fits(cost, slot.Limit)
+	if !remember && r.size.Load() == 0 {
 		return // the common case, without the lock
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := slot.ID()
-	window := r.full[id]
+	window := r.known[id]
 	if window == nil {
-		if !full || !r.makeRoom(at) {
+		if !remember || !r.makeRoom(at) {
 			return
 		}
-		window = &fullWindow{end: slot.Window.End}
-		r.full[id] = window
-		r.size.Store(int64(len(r.full)))
+		window = &knownWindow{end: slot.Window.End}
+		r.known[id] = window
+		r.size.Store(int64(len(r.known)))
 	}
 	tally.Refuses = false
 	window.stored, window.confirmed = tally, at
@@ -235,12 +262,12 @@ func (r *refusals) learn(slot *domain.Slot, tally domain.Tally, cost, counted in
 // makeRoom lets one window go if the memory is full, one that has ended if a few
 // looks find one. It fails if they find only windows with refusals to be counted.
 func (r *refusals) makeRoom(now time.Time) bool {
-	if len(r.full) < r.max {
+	if len(r.known) < r.max {
 		return true
 	}
 	looks, found := 0, false
 	var victim domain.WindowID
-	for id, window := range r.full {
+	for id, window := range r.known {
 		if !window.dirty {
 			victim, found = id, true
 			if !window.end.After(now) {
@@ -252,28 +279,28 @@ func (r *refusals) makeRoom(now time.Time) bool {
 		}
 	}
 	if found {
-		delete(r.full, victim)
+		delete(r.known, victim)
 	}
-	return found && len(r.full) < r.max
+	return found && len(r.known) < r.max
 }
 
 // forget lets go of all windows of key under policy. Refusals that are pending stay so.
 func (r *refusals) forget(policy, key string) {
-	r.forgetIf(func(id domain.WindowID, _ *fullWindow) bool { return id.Policy == policy && id.Key == key })
+	r.forgetIf(func(id domain.WindowID, _ *knownWindow) bool { return id.Policy == policy && id.Key == key })
 }
 
 // forgetEnded lets go of the windows that have ended.
 func (r *refusals) forgetEnded(now time.Time) {
-	r.forgetIf(func(_ domain.WindowID, window *fullWindow) bool { return !window.end.After(now) && !window.dirty })
+	r.forgetIf(func(_ domain.WindowID, window *knownWindow) bool { return !window.end.After(now) && !window.dirty })
 }
 
-func (r *refusals) forgetIf(gone func(domain.WindowID, *fullWindow) bool) {
+func (r *refusals) forgetIf(gone func(domain.WindowID, *knownWindow) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id, window := range r.full {
+	for id, window := range r.known {
 		if gone(id, window) {
-			delete(r.full, id)
+			delete(r.known, id)
 		}
 	}
-	r.size.Store(int64(len(r.full)))
+	r.size.Store(int64(len(r.known)))
 }

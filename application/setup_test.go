@@ -50,7 +50,7 @@ type store interface {
 // "default" and whatever else is given.
 func newLimiter(t testing.TB, s store, options application.Options, limit int64, more ...domain.Policy) *application.Limiter {
 	t.Helper()
-	policies, err := application.NewPolicies(append(more, policy(t, "default", limit, time.Minute))...)
+	policies, err := application.NewRules(domain.Rules{Policies: append(more, policy(t, "default", limit, time.Minute))})
 	if err != nil {
 		t.Fatal(err)
 	}

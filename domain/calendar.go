@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"sort"
+	"sync/atomic"
 	"time"
 	_ "time/tzdata" // zones must not depend on what a machine has installed
 )
@@ -46,8 +47,23 @@ type date struct {
 	day   int
 }
 
-// period is the civil period that t lies in.
-func (s Schedule) period(t time.Time) Window {
+// period is the civil period that t lies in. The last one is remembered, because
+// hits come in the order of time and to find one takes some reckoning.
+func (s Schedule) period(t time.Time) Window { return s.recall(&s.current, t) }
+
+// periodAfter is the period that begins with the end of another.
+func (s Schedule) periodAfter(w Window) Window { return s.recall(&s.following, w.End) }
+
+func (s Schedule) recall(last *atomic.Pointer[Window], t time.Time) Window {
+	if w := last.Load(); w != nil && w.Contains(t) {
+		return *w
+	}
+	w := s.reckon(t)
+	last.Store(&w)
+	return w
+}
+
+func (s Schedule) reckon(t time.Time) Window {
 	zone := s.zone
 	first := s.first(t.In(zone))
 	// Where clocks are turned back over midnight, a day comes back after the next one

@@ -3,7 +3,7 @@ package domain
 import "time"
 
 // Call is one remembered event: the decision of one policy over a hit, or over
-// several refused ones alike, or a reset.
+// several refused ones alike, or what an administrator did.
 //
 // Over the calls of one window since its last reset, Cost × Hits adds up to the
 // window's count, and over the refused ones to its refused.
@@ -12,26 +12,27 @@ type Call struct {
 	ID   int64
 	Kind CallKind
 	// At is the time of the request, to the millisecond. For refused hits that
-	// share a call it is the first one's, as are Method, Path and RequestID.
+	// share a call it is the first one's, as is Origin.
 	At     time.Time
 	Policy string
 	Key    string
 	// Cost is the units of each hit.
 	Cost int64
 	// Hits is the number of hits that the call stands for: 1, for refused hits 1
-	// or more, for a reset 0.
+	// or more, for anything else 0.
 	Hits    int64
 	Allowed bool
-	// Count and Refused are the window's after the call; both 0 for a reset.
+	// Shadow says that the policy had no say: refused hits passed if others let them.
+	Shadow bool
+	// Count and Refused are the window's after the call; both 0 for what is no hit.
 	Count, Refused int64
-	// Limit is the limit that decided, maybe [Unlimited]. It has no meaning for a reset.
+	// Limit is the limit that decided, or of a quota the new one, maybe
+	// [Unlimited]. It has no meaning for other calls.
 	Limit int64
-	// WindowStart is the start of the window, the zero time for a reset.
+	// WindowStart is the start of the window, the zero time for what is no hit.
 	WindowStart time.Time
 
-	Method    string
-	Path      string
-	RequestID string
+	Origin
 }
 
 // CallKind says what a call remembers.
@@ -42,4 +43,8 @@ const (
 	CallHit CallKind = "hit"
 	// CallReset is a reset of a key under a policy.
 	CallReset CallKind = "reset"
+	// CallQuotaSet gives a key a limit of its own under a policy.
+	CallQuotaSet CallKind = "quota_set"
+	// CallQuotaUnset takes it away.
+	CallQuotaUnset CallKind = "quota_unset"
 )

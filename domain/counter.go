@@ -39,6 +39,8 @@ type Slot struct {
 	Window   Window
 	// Limit is the largest number of used units, carry included; [Unlimited] if there is none.
 	Limit int64
+	// Shadow says that the slot counts as always, and what it refuses passes.
+	Shadow bool
 	// Previous weighs in the window before, for schedules that slide. The zero
 	// value weighs nothing and spares the store a read.
 	Previous Previous
@@ -68,7 +70,8 @@ func (p Previous) Carry(used int64) int64 {
 	return int64(quo)
 }
 
-// Take asks for the same units from each of its slots, all or nothing.
+// Take asks for the same units from each of its slots, all or nothing. Slots
+// that are Shadow have no say in it.
 type Take struct {
 	// Slots are distinct and at least one.
 	Slots []Slot
@@ -81,7 +84,8 @@ type Take struct {
 
 // Taken is what a take came to.
 type Taken struct {
-	// Allowed says that every slot had room, and was charged.
+	// Allowed says that every slot had room, those that are Shadow apart. Then each
+	// that had room was charged.
 	Allowed bool
 	// Tallies are the slots' tallies after the take, in the order of its slots.
 	Tallies []Tally

@@ -20,6 +20,7 @@ type Decision struct {
 type PolicyDecision struct {
 	Policy   string
 	Limit    int64
+	Shadow   bool // the policy has no say: Allowed tells what it would have said
 	Schedule Schedule
 	Window   Window
 	// Tally is after the hit.
@@ -29,24 +30,26 @@ type PolicyDecision struct {
 // Allowed reports whether this policy had room for the hit.
 func (p PolicyDecision) Allowed() bool { return !p.Refuses }
 
+// refused reports whether the policy kept the hit from passing.
+func (p *PolicyDecision) refused() bool { return p.Refuses && !p.Shadow }
+
 // Remaining is the units that are left in the window, never negative;
 // [Unlimited] if there is no limit.
 func (p PolicyDecision) Remaining() int64 { return p.Room(p.Limit) }
 
 // Nearest is the policy nearest to refusal: of those that refused, else of all,
 // the one with the smallest share of its limit left; of equals the one whose
-// window ends last.
-func (d Decision) Nearest() PolicyDecision {
-	nearest := d.Policies[0]
-	for _, p := range d.Policies[1:] {
-		if nearer(p, nearest) {
+// window ends last. Policies in shadow refuse nothing; it is nil if there are no others.
+func (d *Decision) Nearest() (nearest *PolicyDecision) {
+	for i := range d.Policies {
+		if p := &d.Policies[i]; !p.Shadow && (nearest == nil || nearer(p, nearest)) {
 			nearest = p
 		}
 	}
 	return nearest
 }
 
-func nearer(p, q PolicyDecision) bool {
+func nearer(p, q *PolicyDecision) bool {
 	if p.Refuses != q.Refuses {
 		return p.Refuses
 	}
@@ -57,7 +60,7 @@ func nearer(p, q PolicyDecision) bool {
 }
 
 // share is how much of the limit is left, 0 to 1.
-func (p PolicyDecision) share() float64 {
+func (p *PolicyDecision) share() float64 {
 	switch p.Limit {
 	case Unlimited:
 		return 1
@@ -72,7 +75,7 @@ func (p PolicyDecision) share() float64 {
 func (d Decision) RetryAfter() int64 {
 	var wait int64
 	for i := range d.Policies {
-		if p := &d.Policies[i]; p.Refuses {
+		if p := &d.Policies[i]; p.refused() {
 			wait = max(wait, p.retryAfter(d.At, d.Cost))
 		}
 	}
@@ -131,7 +134,7 @@ func (d Decision) Exceeded() *RateLimitExceeded {
 	var violated []string
 	for i := range d.Policies {
 		p := &d.Policies[i]
-		if !p.Refuses {
+		if !p.refused() {
 			continue
 		}
 		violated = append(violated, p.Policy)

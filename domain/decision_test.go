@@ -32,7 +32,7 @@ func TestNearestIsThePolicyNearestToRefusal(t *testing.T) {
 		{"long", []domain.PolicyDecision{half, long}},
 	} {
 		for range 2 {
-			if got := (domain.Decision{Policies: c.policies}).Nearest(); got.Policy != c.want {
+			if got := (&domain.Decision{Policies: c.policies}).Nearest(); got.Policy != c.want {
 				t.Errorf("the nearest of %v is %s, want %s", names(c.policies), got.Policy, c.want)
 			}
 			slices.Reverse(c.policies) // the order is irrelevant

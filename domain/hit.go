@@ -12,8 +12,12 @@ type Hit struct {
 	// hit that costs nothing only looks: it counts nothing and leaves no call.
 	Cost int64
 
-	// Method, Path and RequestID describe the request in the audit log. They take
-	// no part in the decision and may be empty.
+	// Origin takes no part in the decision.
+	Origin
+}
+
+// Origin describes a request in the audit log. Each part may be empty.
+type Origin struct {
 	Method    string
 	Path      string
 	RequestID string

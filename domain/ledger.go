@@ -99,9 +99,9 @@ func (l *Ledger) put(index map[WindowID]int, slot *Slot, start time.Time) int {
 // Settle decides the takes that the ledger was made of, in order, each knowing
 // the ones before, and returns what each came to.
 //
-// A take is allowed if every slot has used + carry + cost ≤ limit; then each slot
-// is charged. Else the slots that had no room add the cost to count and refused,
-// and the others stay as they were.
+// A take is allowed if every slot that is not Shadow has used + carry + cost ≤ limit;
+// then each slot that has room is charged. The slots without room add the cost to
+// count and refused, whatever becomes of the take; the others stay as they were.
 func (l *Ledger) Settle(takes []Take) []Taken {
 	taken := make([]Taken, len(takes))
 	tallies := make([]Tally, len(l.refs))
@@ -121,15 +121,15 @@ func (l *Ledger) settle(take *Take, refs []ref, taken *Taken) {
 		tally := &taken.Tallies[i]
 		*tally = l.look(&take.Slots[i], refs[i])
 		tally.Refuses = take.Refused || !tally.Fits(take.Cost, take.Slots[i].Limit)
-		taken.Allowed = taken.Allowed && !tally.Refuses
+		taken.Allowed = taken.Allowed && (!tally.Refuses || take.Slots[i].Shadow)
 	}
 	for i := range take.Slots {
 		tally := &taken.Tallies[i]
 		switch {
-		case taken.Allowed:
-			tally.charge(take.Cost)
 		case tally.Refuses:
 			tally.Refuse(take.Cost)
+		case taken.Allowed:
+			tally.charge(take.Cost)
 		default:
 			continue
 		}

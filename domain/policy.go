@@ -14,11 +14,17 @@ const MaxUnits = 999_999_999_999_999
 // "unlimited"; 0 is a limit like any other and blocks everything.
 const Unlimited = math.MaxInt64
 
+// DefaultPolicy is the name of the policy that applies where none is named.
+const DefaultPolicy = "default"
+
 // Policy is a named limit: at most Limit units per window of Schedule.
 type Policy struct {
 	Name     string
 	Limit    int64
 	Schedule Schedule
+	// Shadow makes the policy count as always and refuse nothing: what it would have
+	// refused is counted as refused, and does not keep the hit from passing.
+	Shadow bool
 }
 
 // NewPolicy checks the parts of a policy and puts them together. The name is 1

@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,8 @@ type schedule struct {
 	unit   CalendarUnit
 	zone   *time.Location // of calendar
 	text   string
+
+	current, following atomic.Pointer[Window] // of calendar: periods that were asked for last
 }
 
 type scheduleKind byte
@@ -123,7 +126,7 @@ func (s Schedule) Previous(w Window, t time.Time) Previous {
 // current window nor the previous one.
 func (s Schedule) Expiry(w Window) time.Time {
 	if s.kind == calendarSchedule {
-		return s.period(w.End).End
+		return s.periodAfter(w).End
 	}
 	return w.End.Add(w.End.Sub(w.Start))
 }

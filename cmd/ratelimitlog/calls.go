@@ -30,6 +30,7 @@ type callJSON struct {
 	Cost        int64          `json:"cost"`
 	Hits        int64          `json:"hits"`
 	Allowed     bool           `json:"allowed"`
+	Shadow      bool           `json:"shadow,omitempty"`
 	Count       int64          `json:"count"`
 	Refused     int64          `json:"refused"`
 	Limit       *problem.Units `json:"limit,omitempty"`
@@ -42,11 +43,14 @@ type callJSON struct {
 func newCallJSON(c domain.Call) callJSON {
 	j := callJSON{
 		ID: c.ID, CalledAt: c.At, Kind: string(c.Kind), Policy: c.Policy, Key: c.Key, Cost: c.Cost, Hits: c.Hits,
-		Allowed: c.Allowed, Count: c.Count, Refused: c.Refused, Method: c.Method, Path: c.Path, RequestID: c.RequestID,
+		Allowed: c.Allowed, Shadow: c.Shadow, Count: c.Count, Refused: c.Refused, Method: c.Method, Path: c.Path, RequestID: c.RequestID,
 	}
 	if c.Kind == domain.CallHit {
+		j.WindowStart = &c.WindowStart
+	}
+	if c.Kind == domain.CallHit || c.Kind == domain.CallQuotaSet {
 		limit := problem.Units(c.Limit)
-		j.Limit, j.WindowStart = &limit, &c.WindowStart
+		j.Limit = &limit
 	}
 	return j
 }
@@ -98,8 +102,14 @@ func callTable(out io.Writer) (write func(domain.Call) error, flush func() error
 	return func(c domain.Call) error {
 		outcome, limit := "refused", domain.FormatLimit(c.Limit)
 		switch {
+		case c.Kind == domain.CallQuotaSet:
+			outcome = "quota set"
+		case c.Kind == domain.CallQuotaUnset:
+			outcome, limit = "quota unset", "-"
 		case c.Kind == domain.CallReset:
 			outcome, limit = "reset", "-"
+		case c.Shadow && !c.Allowed:
+			outcome = "shadow refused"
 		case c.Allowed:
 			outcome = "allowed"
 		}

@@ -23,7 +23,7 @@ func (c *hitCmd) Run(console *console) error {
 		return err
 	}
 	defer cleanup()
-	decision, err := limiter.Hit(console.ctx, domain.Hit{Key: c.Key, Policies: c.Policy, Cost: c.Cost, Method: "CLI", Path: "hit"})
+	decision, err := limiter.Hit(console.ctx, domain.Hit{Key: c.Key, Policies: c.Policy, Cost: c.Cost, Origin: origin("hit")})
 	if err != nil {
 		return err
 	}
@@ -53,6 +53,16 @@ func describe(p domain.PolicyDecision) string {
 	if p.Limit != domain.Unlimited {
 		left = fmt.Sprintf("%d of %d left", p.Remaining(), p.Limit)
 	}
-	return fmt.Sprintf("policy %s: %s until %s (attempted %d, refused %d)\n",
-		p.Policy, left, p.Window.End.Format(time.RFC3339), p.Count, p.Refused)
+	shadow := ""
+	switch {
+	case p.Shadow && p.Refuses:
+		shadow = " in shadow, would have refused"
+	case p.Shadow:
+		shadow = " in shadow"
+	}
+	return fmt.Sprintf("policy %s%s: %s until %s (attempted %d, refused %d)\n",
+		p.Policy, shadow, left, p.Window.End.Format(time.RFC3339), p.Count, p.Refused)
 }
+
+// origin is how the audit log tells what a command did.
+func origin(command string) domain.Origin { return domain.Origin{Method: "CLI", Path: command} }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -20,39 +22,37 @@ type policiesCheckCmd struct {
 }
 
 func (c *policiesCheckCmd) Run(console *console) error {
-	policies, err := policyfile.Read(c.File)
+	rules, err := policyfile.Read(c.File)
 	if err != nil {
 		return err
 	}
-	return console.print(map[string]any{"file": c.File, "policies": len(policies)}, "%s: %d policies, all right\n", c.File, len(policies))
+	policies, routes := len(rules.Policies), len(rules.Routes.All())
+	return console.print(map[string]any{"file": c.File, "policies": policies, "routes": routes},
+		"%s: %d policies, %d routes, all right\n", c.File, policies, routes)
 }
 
 type policiesExampleCmd struct{}
 
 func (c *policiesExampleCmd) Run(console *console) error {
-	_, err := fmt.Fprint(console.out, policyfile.Example)
+	_, err := io.WriteString(console.out, policyfile.Example)
 	return err
 }
 
 type policiesListCmd struct{}
 
-// policyJSON is a policy as GET /v1/policies shows it too.
-type policyJSON struct {
-	Name   string        `json:"name"`
-	Limit  problem.Units `json:"limit"`
-	Window string        `json:"window"`
-}
-
 func (c *policiesListCmd) Run(console *console) error {
-	policies, err := console.config.Policies()
+	rules, err := console.config.Rules()
 	if err != nil {
 		return err
 	}
-	var machine []policyJSON
+	policies := rules.Policies()
 	var human strings.Builder
-	for _, p := range policies.All() {
-		machine = append(machine, policyJSON{p.Name, problem.Units(p.Limit), p.Schedule.String()})
-		fmt.Fprintf(&human, "%s: %s per %s\n", p.Name, domain.FormatLimit(p.Limit), p.Schedule)
+	for _, p := range policies {
+		shadow := ""
+		if p.Shadow {
+			shadow = ", in shadow"
+		}
+		fmt.Fprintf(&human, "%s: %s per %s%s\n", p.Name, domain.FormatLimit(p.Limit), p.Schedule, shadow)
 	}
-	return console.print(map[string]any{"policies": machine}, "%s", human.String())
+	return console.print(json.RawMessage(problem.AppendPolicies(nil, policies)), "%s", human.String()) // as GET /v1/policies
 }

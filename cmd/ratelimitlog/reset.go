@@ -1,13 +1,15 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
 type resetCmd struct {
-	Key    string `arg:"" help:"Who is limited."`
-	Policy string `default:"default" help:"The policy to reset the key under."`
+	Key string `arg:"" help:"Who is limited."`
+	policySelection
 }
 
 func (c *resetCmd) Run(console *console) error {
@@ -16,10 +18,13 @@ func (c *resetCmd) Run(console *console) error {
 		return err
 	}
 	defer cleanup()
-	err = limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: []string{c.Policy}, Method: "CLI", Path: "reset"})
-	if err != nil {
+	names := c.names(limiter)
+	if err := limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: origin("reset")}); err != nil {
 		return err
 	}
-	return console.print(map[string]string{"key": c.Key, "policy": c.Policy, "reset": "done"},
-		"policy %s: %q starts anew\n", c.Policy, c.Key)
+	var human strings.Builder
+	for _, name := range names {
+		human.WriteString("policy " + name + ": " + quote(c.Key) + " starts anew\n")
+	}
+	return console.print(map[string]any{"key": c.Key, "policies": names, "reset": "done"}, "%s", human.String())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
@@ -14,10 +15,21 @@ type serveCmd struct {
 	Addr       string        `default:"127.0.0.1:8080" help:"Where to listen, host:port; port 0 takes a free one."`
 	PruneEvery time.Duration `default:"1m" help:"Time between prunes; 0 never prunes."`
 	Queue      int           `default:"8192" help:"How many hits may wait; further ones are answered 503."`
+
+	AdminToken  string   `help:"Token for resets and quotas; without it they are closed. Best set by the environment."`
+	AuditToken  string   `help:"Token for the audit log; without it that is closed."`
+	ClientToken string   `help:"Token for hits, counters and policies; without it they are open to everybody."`
+	Dev         bool     `help:"Make an admin token for this run and print it."`
+	CORSOrigins []string `name:"cors-origins" help:"Origins like https://app.example.com whose scripts may use the server, separated by commas; * is all."`
 }
 
 func (c *serveCmd) Run(console *console) error {
 	console.config.PruneEvery, console.config.Queue = c.PruneEvery, c.Queue
+	if c.Dev && c.AdminToken == "" {
+		c.AdminToken = rand.Text()
+	}
+	console.config.AdminToken, console.config.AuditToken, console.config.ClientToken = c.AdminToken, c.AuditToken, c.ClientToken
+	console.config.CORSOrigins = c.CORSOrigins
 	if c.PruneEvery == 0 {
 		console.config.PruneEvery = -1 // 0 is the default there
 	}
@@ -37,5 +49,9 @@ func (c *serveCmd) Run(console *console) error {
 		debug.SetGCPercent(400)
 	}
 	fmt.Fprintf(console.out, "ratelimitlog listens on http://%s\n", listener.Addr())
+	if c.Dev {
+		fmt.Fprintf(console.out, "admin token of this run: %s\n  curl -H 'Authorization: Bearer %s' 'http://%s/v1/quotas?policy=default'\n",
+			c.AdminToken, c.AdminToken, listener.Addr())
+	}
 	return server.Run(console.ctx, listener)
 }

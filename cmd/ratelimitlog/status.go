@@ -2,15 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
 type statusCmd struct {
-	Key    string `arg:"" help:"Who is limited."`
-	Policy string `default:"default" help:"The policy to look at."`
+	Key string `arg:"" help:"Who is limited."`
+	policySelection
 }
 
 func (c *statusCmd) Run(console *console) error {
@@ -20,9 +22,34 @@ func (c *statusCmd) Run(console *console) error {
 		return err
 	}
 	defer cleanup()
-	decision, err := limiter.Hit(console.ctx, domain.Hit{Key: c.Key, Policies: []string{c.Policy}})
+	decision, err := limiter.Hit(console.ctx, domain.Hit{Key: c.Key, Policies: c.names(limiter)})
 	if err != nil {
 		return err
 	}
-	return console.print(json.RawMessage(problem.AppendStatus(nil, &decision)), "%s", describe(decision.Policies[0]))
+	write := problem.AppendCounters // as GET /v1/counters
+	if !c.All && len(c.Policy) == 1 {
+		write = problem.AppendStatus // as GET /status
+	}
+	var human strings.Builder
+	for _, p := range decision.Policies {
+		human.WriteString(describe(p))
+	}
+	return console.print(json.RawMessage(write(nil, &decision)), "%s", human.String())
+}
+
+// policySelection says under which policies a key is looked at or reset.
+type policySelection struct {
+	Policy []string `default:"default" help:"The policies, separated by commas."`
+	All    bool     `help:"All policies."`
+}
+
+func (s *policySelection) names(limiter *application.Limiter) []string {
+	if !s.All {
+		return s.Policy
+	}
+	var names []string
+	for _, policy := range limiter.Policies() {
+		names = append(names, policy.Name)
+	}
+	return names
 }

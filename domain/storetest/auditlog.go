@@ -16,8 +16,8 @@ func testAuditLog(t *testing.T, open func(t *testing.T) Store) {
 	key, other := draw("key"), draw("key")
 	start := at.Add(-time.Hour)
 	full := domain.Call{
-		Kind: domain.CallHit, At: at.Add(123 * time.Millisecond), Policy: "p", Key: key, Cost: 2, Hits: 3, Allowed: false,
-		Count: 1 << 40, Refused: 1 << 39, Limit: 5, WindowStart: start, Method: "GET", Path: "/p?\u00e9'\"", RequestID: "r-1",
+		Kind: domain.CallHit, At: at.Add(123 * time.Millisecond), Policy: "p", Key: key, Cost: 2, Hits: 3, Allowed: false, Shadow: true,
+		Count: 1 << 40, Refused: 1 << 39, Limit: 5, WindowStart: start, Origin: domain.Origin{Method: "GET", Path: "/p?\u00e9'\"", RequestID: "r-1"},
 	}
 	calls := []domain.Call{
 		full,

@@ -57,6 +57,21 @@ func testTake(t *testing.T, open func(t *testing.T) Store) {
 		wantLook(t, store, narrow, tally(3, 2))
 	})
 
+	t.Run("a slot in shadow has no say and keeps its own truth", func(t *testing.T) {
+		key := draw("key")
+		wide, shadow := slot("wide", key, 3, at), slot("shadow", key, 1, at)
+		shadow.Shadow = true
+		wantTaken(t, mustTake(t, store, take(1, shadow, wide))[0], true, tally(1, 0), tally(1, 0))
+		wantTaken(t, mustTake(t, store, take(1, shadow, wide))[0], true, refusing(2, 1), tally(2, 0))
+		wantTaken(t, mustTake(t, store, take(1, wide, shadow))[0], true, tally(3, 0), refusing(3, 2))
+		wantTaken(t, mustTake(t, store, take(1, wide, shadow))[0], false, refusing(4, 1), refusing(4, 3))
+		roomy := slot("roomy", key, 9, at)
+		roomy.Shadow = true
+		wantTaken(t, mustTake(t, store, take(1, roomy, wide))[0], false, tally(0, 0), refusing(5, 2))
+		shadow.Shadow, shadow.Limit = false, 2 // turned live: one unit was used, not four
+		wantTaken(t, mustTake(t, store, take(1, shadow))[0], true, tally(5, 3))
+	})
+
 	t.Run("a refusal decided before is only counted", func(t *testing.T) {
 		s := slot("p", draw("key"), 100, at)
 		told := domain.Take{Slots: []domain.Slot{s}, Cost: 7, Refused: true}

@@ -20,7 +20,8 @@ type Store interface {
 
 // Run runs the contract. open returns a handle on one and the same store at each
 // call within a test, as another process would have it; it closes the handle when
-// the test ends. If the store implements [domain.Sweeper] that is tested too.
+// the test ends. If the store implements [domain.Sweeper] or [domain.Quotas], that
+// is tested too.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Run("Take", func(t *testing.T) { testTake(t, open) })
 	t.Run("Concurrency", func(t *testing.T) { testConcurrency(t, open) })
@@ -36,6 +37,15 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 			return
 		}
 		testSweep(t, store, sweeper)
+	})
+	t.Run("Quotas", func(t *testing.T) {
+		store, ok := open(t).(quotaStore)
+		other, _ := open(t).(quotaStore)
+		if !ok {
+			t.Log("the store keeps no quotas")
+			return
+		}
+		testQuotas(t, store, other)
 	})
 }
 

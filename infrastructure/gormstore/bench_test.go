@@ -35,7 +35,7 @@ func BenchmarkUnitOfWork(b *testing.B) {
 				Policy: "default", Key: key, Window: window, Limit: 999999999, Expires: schedule.Expiry(window),
 			}}}
 			calls[i] = domain.Call{Kind: domain.CallHit, At: at, Policy: "default", Key: key, Cost: 1, Hits: 1, Allowed: true,
-				Limit: 999999999, WindowStart: window.Start, Method: "GET", Path: "/ping", RequestID: "0123456789abcdef0123456789abcdef"}
+				Limit: 999999999, WindowStart: window.Start, Origin: domain.Origin{Method: "GET", Path: "/ping", RequestID: "0123456789abcdef0123456789abcdef"}}
 		}
 		err := store.Do(b.Context(), func(counter domain.Counter, log domain.AuditLog) error {
 			if _, err := counter.Take(b.Context(), takes); err != nil {

@@ -77,7 +77,7 @@ func TestTheUpsertIsComposedByGORM(t *testing.T) {
 func TestValuesAreBoundInTheOrderOfTheFields(t *testing.T) {
 	for row, want := range map[any]string{
 		windowRow{}:  "Policy Key Schedule WindowStart Count Refused ExpiresAt",
-		newCallRow{}: "CalledAt Kind Policy Key Cost Hits Allowed Count Refused Limit WindowStart Method Path RequestID",
+		newCallRow{}: "CalledAt Kind Policy Key Cost Hits Allowed Shadow Count Refused Limit WindowStart Method Path RequestID",
 	} {
 		var fields []string
 		for i := range reflect.TypeOf(row).NumField() {

@@ -30,6 +30,7 @@ type newCallRow struct {
 	Cost        int64
 	Hits        int64
 	Allowed     bool
+	Shadow      bool
 	Count       int64
 	Refused     int64
 	Limit       *int64
@@ -54,12 +55,12 @@ func (r *runner) callValues(values []any, call *domain.Call) []any {
 	var limit, start any
 	if call.Kind == domain.CallHit {
 		start = r.second(call.WindowStart)
-		if call.Limit != domain.Unlimited {
-			limit = call.Limit
-		}
+	}
+	if (call.Kind == domain.CallHit || call.Kind == domain.CallQuotaSet) && call.Limit != domain.Unlimited {
+		limit = call.Limit
 	}
 	return append(values, r.millisecond(call.At), string(call.Kind), call.Policy, call.Key,
-		call.Cost, call.Hits, call.Allowed, call.Count, call.Refused, limit, start,
+		call.Cost, call.Hits, call.Allowed, call.Shadow, call.Count, call.Refused, limit, start,
 		call.Method, call.Path, call.RequestID)
 }
 
@@ -67,11 +68,8 @@ func (c *callRow) call() (domain.Call, error) {
 	r := &c.Row
 	call := domain.Call{
 		ID: c.ID, Kind: domain.CallKind(r.Kind), Policy: r.Policy, Key: r.Key, Cost: r.Cost, Hits: r.Hits,
-		Allowed: r.Allowed, Count: r.Count, Refused: r.Refused, Limit: domain.Unlimited,
-		Method: r.Method, Path: r.Path, RequestID: r.RequestID,
-	}
-	if r.Limit != nil {
-		call.Limit = *r.Limit
+		Allowed: r.Allowed, Shadow: r.Shadow, Count: r.Count, Refused: r.Refused, Limit: limitOf(r.Limit),
+		Origin: domain.Origin{Method: r.Method, Path: r.Path, RequestID: r.RequestID},
 	}
 	var err error
 	if call.At, err = time.Parse(time.RFC3339, r.CalledAt); err != nil {
@@ -81,6 +79,22 @@ func (c *callRow) call() (domain.Call, error) {
 		call.WindowStart, err = time.Parse(time.RFC3339, *r.WindowStart)
 	}
 	return call, err
+}
+
+// limitOf is the limit that a column holds, where NULL is unlimited.
+func limitOf(column *int64) int64 {
+	if column == nil {
+		return domain.Unlimited
+	}
+	return *column
+}
+
+// nullLimit is a limit as a column holds it.
+func nullLimit(limit int64) *int64 {
+	if limit == domain.Unlimited {
+		return nil
+	}
+	return &limit
 }
 
 // Times are stored as UTC text of one length for each column, so that text order

@@ -77,7 +77,7 @@ func TestTablesAreReadableWithPlainSQL(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := store.Append(t.Context(), []domain.Call{{Kind: domain.CallHit, At: at.Add(7 * time.Millisecond).In(location),
-				Policy: "p", Key: "alice", Cost: 1, Hits: 1, Allowed: true, Count: 2, Limit: 3, WindowStart: window.Start, Method: "GET", Path: "/ping", RequestID: "r"}}); err != nil {
+				Policy: "p", Key: "alice", Cost: 1, Hits: 1, Allowed: true, Count: 2, Limit: 3, WindowStart: window.Start, Origin: domain.Origin{Method: "GET", Path: "/ping", RequestID: "r"}}}); err != nil {
 				t.Fatal(err)
 			}
 			db := raw(t, dsn)
@@ -85,8 +85,8 @@ func TestTablesAreReadableWithPlainSQL(t *testing.T) {
 			if want := "p|alice|2026-01-01T00:00:00Z|2|0|2026-01-01T00:02:00Z"; got != want {
 				t.Errorf("window row = %s, want %s", got, want)
 			}
-			got = ask[string](t, db, `SELECT id||'|'||called_at||'|'||kind||'|'||policy||'|'||key||'|'||cost||'|'||hits||'|'||allowed||'|'||count||'|'||refused||'|'||"limit"||'|'||window_start||'|'||method||'|'||path||'|'||request_id FROM api_calls`)
-			if want := "1|2026-01-01T00:00:30.007Z|hit|p|alice|1|1|1|2|0|3|2026-01-01T00:00:00Z|GET|/ping|r"; got != want {
+			got = ask[string](t, db, `SELECT id||'|'||called_at||'|'||kind||'|'||policy||'|'||key||'|'||cost||'|'||hits||'|'||allowed||'|'||shadow||'|'||count||'|'||refused||'|'||"limit"||'|'||window_start||'|'||method||'|'||path||'|'||request_id FROM api_calls`)
+			if want := "1|2026-01-01T00:00:30.007Z|hit|p|alice|1|1|1|0|2|0|3|2026-01-01T00:00:00Z|GET|/ping|r"; got != want {
 				t.Errorf("call row = %s, want %s", got, want)
 			}
 			// Whatever the zone, the window expires two minutes after its start and not before.
@@ -301,7 +301,7 @@ func fill(t *testing.T, store *gormstore.Store, rows int) {
 	calls := make([]domain.Call, 1000)
 	for i := range calls {
 		calls[i] = domain.Call{Kind: domain.CallHit, At: at, Policy: "p", Key: "k", Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: 1,
-			WindowStart: at, Method: "GET", Path: "/" + strings.Repeat("x", 1000)}
+			WindowStart: at, Origin: domain.Origin{Method: "GET", Path: "/" + strings.Repeat("x", 1000)}}
 	}
 	for range rows / len(calls) {
 		if err := store.Append(context.Background(), calls); err != nil {

@@ -16,15 +16,36 @@ import (
 // Example is a file that shows every member with its default or a typical value.
 const Example = `# Each policy is a named limit: so many units per window, for each key.
 policies:
-  default:
+  default:           # if it is left out, --limit and --window say what it is
     limit: 60        # a whole number, or unlimited; 0 blocks
     window: 1m       # fixed windows, aligned to the Unix epoch; "fixed 1m" is the same
   login:
     limit: 5
-    window: sliding 15m              # the last 15 minutes at any time
+    window: sliding 15m                 # the last 15 minutes at any time
   monthly:
     limit: 100000
     window: calendar month Asia/Tokyo   # day, week (from Monday), month or year in a time zone
+    shadow: true                        # default false; true counts and logs and refuses nothing
+    on_store_error: closed              # the default: a hit that cannot be decided is answered 503
+
+# Requests that a route takes are charged one unit by each of its policies. Of
+# several routes the one with the most specific path applies. All spellings of a
+# path are one: case, doubled and trailing slashes, %xx, /./ and the query do not matter.
+routes:
+  - path: /ping                  # this route is there also if it is left out
+    methods: [GET]               # default: all; GET has HEAD in it
+    key: header X-Client-Key     # or: bearer, client address, constant TEXT
+    fallback: constant 127.0.0.1 # for requests without it; default: client address
+    policies: [default]
+  - path: /api/*                 # a * is any one segment, at the end any number, also none
+    key: bearer                  # the token is stored hashed
+    policies: [default, monthly]
+
+# Where the address of a client is found.
+client_address:
+  trusted_proxies: []            # like [127.0.0.1, 10.0.0.0/8]; default none: the header below is ignored
+  header: X-Forwarded-For        # the default; or Forwarded, or another one that your proxy sets
+  ipv6_prefix: 64                # the default; that many bits of an IPv6 address are one client
 `
 
 // Error is one thing that is wrong with a file.
@@ -38,25 +59,26 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 }
 
-// Read reads the policies of a file, sorted by name. If the file is not right it
-// returns one *Error for each thing that is wrong, joined.
-func Read(file string) ([]domain.Policy, error) {
+// Read reads the rules of a file, its policies sorted by name. If the file is not
+// right it returns one *Error for each thing that is wrong, joined. Routes may name
+// the policy "default" without the file having it.
+func Read(file string) (domain.Rules, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read policies: %w", err)
+		return domain.Rules{}, fmt.Errorf("read policies: %w", err)
 	}
 	return Parse(file, data)
 }
 
 // Parse is Read for a file that is in memory; file only names it in errors.
-func Parse(file string, data []byte) ([]domain.Policy, error) {
+func Parse(file string, data []byte) (domain.Rules, error) {
 	r := reader{file: file}
-	policies := r.document(data)
+	rules := r.document(data)
 	if len(r.errs) > 0 {
-		return nil, errors.Join(r.errs...)
+		return domain.Rules{}, errors.Join(r.errs...)
 	}
-	slices.SortFunc(policies, func(a, b domain.Policy) int { return strings.Compare(a.Name, b.Name) })
-	return policies, nil
+	slices.SortFunc(rules.Policies, func(a, b domain.Policy) int { return strings.Compare(a.Name, b.Name) })
+	return rules, nil
 }
 
 // reader collects what is wrong, to tell all of it at once.
@@ -70,36 +92,44 @@ func (r *reader) fail(node ast.Node, format string, args ...any) {
 	r.errs = append(r.errs, &Error{File: r.file, Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...)})
 }
 
-func (r *reader) document(data []byte) (policies []domain.Policy) {
+func (r *reader) document(data []byte) (rules domain.Rules) {
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		r.errs = append(r.errs, r.syntaxError(err))
-		return nil
+		return rules
 	}
 	if len(parsed.Docs) != 1 || parsed.Docs[0].Body == nil {
 		r.errs = append(r.errs, &Error{File: r.file, Line: 1, Column: 1, Message: "the file must hold one document with the member policies"})
-		return nil
+		return rules
 	}
 	body := parsed.Docs[0].Body
-	members := r.members(body, "the file", "policies")
+	members := r.members(body, "the file", "policies", "routes", "client_address")
 	if members == nil {
-		return nil
+		return rules
 	}
 	named := members["policies"]
 	if named == nil {
 		r.fail(body, "the member policies is missing")
-		return nil
+		return rules
 	}
 	entries := r.mapping(named, "policies")
 	if len(entries) == 0 && len(r.errs) == 0 {
 		r.fail(named, "there is no policy in it")
 	}
+	names := map[string]bool{domain.DefaultPolicy: true}
 	for _, entry := range entries {
+		names[entry.Key.GetToken().Value] = true
 		if policy, ok := r.policy(entry); ok {
-			policies = append(policies, policy)
+			rules.Policies = append(rules.Policies, policy)
 		}
 	}
-	return policies
+	if routes := members["routes"]; routes != nil {
+		rules.Routes = r.routes(routes, names)
+	}
+	if clients := members["client_address"]; clients != nil {
+		rules.Clients = r.clients(clients)
+	}
+	return rules
 }
 
 func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok bool) {
@@ -107,7 +137,7 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 	if err := domain.CheckPolicyName(name); err != nil {
 		r.fail(entry.Key, "%v", err)
 	}
-	members := r.members(entry.Value, "policy "+name, "limit", "window")
+	members := r.members(entry.Value, "policy "+name, "limit", "window", "shadow", "on_store_error")
 	if members == nil {
 		return policy, false
 	}
@@ -130,6 +160,18 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 			r.fail(schedule, "policy %s: %v", name, err)
 		}
 	}
+	shadow := false
+	if node := members["shadow"]; node != nil {
+		value, ok := node.(*ast.BoolNode)
+		if !ok {
+			r.fail(node, "policy %s: shadow must be true or false, it is %s", name, describe(node))
+		} else {
+			shadow = value.Value
+		}
+	}
+	if node := members["on_store_error"]; node != nil && r.scalar(node) != "closed" {
+		r.fail(node, "policy %s: on_store_error must be closed, it is %s", name, describe(node))
+	}
 	if len(r.errs) > before {
 		return policy, false
 	}
@@ -137,6 +179,7 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 	if err != nil {
 		r.fail(entry.Key, "%v", err)
 	}
+	policy.Shadow = shadow
 	return policy, err == nil
 }
 

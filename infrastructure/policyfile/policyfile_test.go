@@ -1,8 +1,10 @@
 package policyfile_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,24 +17,35 @@ func TestTheExampleIsRead(t *testing.T) {
 	if err := os.WriteFile(file, []byte(policyfile.Example), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	policies, err := policyfile.Read(file)
+	rules, err := policyfile.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, p := range policies {
-		got = append(got, p.Name+" "+domain.FormatLimit(p.Limit)+" "+p.Schedule.String())
+	for _, p := range rules.Policies {
+		got = append(got, fmt.Sprintf("%s %s %s %v", p.Name, domain.FormatLimit(p.Limit), p.Schedule, p.Shadow))
 	}
-	if want := "default 60 fixed 1m, login 5 sliding 15m, monthly 100000 calendar month Asia/Tokyo"; strings.Join(got, ", ") != want {
-		t.Errorf("read %s, want %s", strings.Join(got, ", "), want)
+	for _, r := range rules.Routes.All() {
+		got = append(got, fmt.Sprintf("%s %v %s, %s %v", r.Path, r.Methods, r.Key, r.Fallback, r.Policies))
+	}
+	want := []string{
+		"default 60 fixed 1m false", "login 5 sliding 15m false", "monthly 100000 calendar month Asia/Tokyo true",
+		"/ping [GET HEAD] header X-Client-Key, constant 127.0.0.1 [default]", "/api/* [] bearer, client address [default monthly]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("read %q, want %q", got, want)
+	}
+	if c := rules.Clients; len(c.Trusted) != 0 || c.Header != "X-Forwarded-For" || c.IPv6Prefix != 64 {
+		t.Errorf("client_address = %+v", c)
 	}
 }
 
 func TestFlowStyleQuotesAndUnlimited(t *testing.T) {
-	policies, err := policyfile.Parse("f", []byte("policies: {b: {limit: \"7\", window: '1h'}, a: {limit: unlimited, window: fixed 10s}}\n"))
+	rules, err := policyfile.Parse("f", []byte("policies: {b: {limit: \"7\", window: '1h'}, a: {limit: unlimited, window: fixed 10s}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	policies := rules.Policies
 	if len(policies) != 2 || policies[0].Name != "a" || policies[0].Limit != domain.Unlimited || policies[1].Limit != 7 || policies[1].Schedule.String() != "fixed 1h" {
 		t.Errorf("read %+v", policies)
 	}
@@ -46,7 +59,7 @@ func TestErrorsNameLineAndColumn(t *testing.T) { // cases 19, 22, 37, 139
 		"colons":           {"::", "f:1:"},
 		"a list":           {"- a\n", `f:1:1: the file must be a mapping, it is a list`},
 		"a word":           {"hello\n", `f:1:1: the file must be a mapping, it is "hello"`},
-		"another member":   {"policy: {}\n", `f:1:1: the file has no member "policy"; it may have [policies]`},
+		"another member":   {"policy: {}\n", `f:1:1: the file has no member "policy"; it may have [policies routes client_address]`},
 		"no policies":      {"policies: {}\n", "there is no policy in it"},
 		"null policies":    {"policies:\n", "policies must be a mapping, it is empty"},
 		"no limit":         {"policies:\n  a: {window: 1m}\n", "f:2:3: policy a has no limit"},
@@ -61,16 +74,19 @@ func TestErrorsNameLineAndColumn(t *testing.T) { // cases 19, 22, 37, 139
 		"sub-second":       {"policies:\n  a: {limit: 1, window: 500ms}\n", `f:2:25: policy a: window "500ms" is not a schedule`},
 		"unknown zone":     {"policies:\n  a:\n    limit: 1\n    window: calendar day Mars/Phobos\n", `f:4:13: policy a: window is in the time zone "Mars/Phobos", which does not exist`},
 		"calendar hours":   {"policies:\n  a: {limit: 1, window: calendar 5h}\n", `f:2:25: policy a: window has the calendar unit "5h"`},
-		"unknown member":   {"policies:\n  a: {limit: 1, window: 1m, burst: 2}\n", `f:2:29: policy a has no member "burst"; it may have [limit window]`},
+		"unknown member":   {"policies:\n  a: {limit: 1, window: 1m, burst: 2}\n", `f:2:29: policy a has no member "burst"; it may have [limit window shadow on_store_error]`},
 		"bad name":         {"policies:\n  \"a b\": {limit: 1, window: 1m}\n", `f:2:3: policy name "a b"`},
 		"policy twice":     {"policies:\n  a: {limit: 1, window: 1m}\n  a: {limit: 2, window: 1m}\n", "f:3:3: "},
 		"member twice":     {"policies:\n  a: {limit: 1, limit: 2, window: 1m}\n", "f:2:17: "},
+		"shadow a word":    {"policies:\n  a: {limit: 1, window: 1m, shadow: maybe}\n", `f:2:37: policy a: shadow must be true or false, it is "maybe"`},
+		"shadow quoted":    {"policies:\n  a: {limit: 1, window: 1m, shadow: \"true\"}\n", `f:2:37: policy a: shadow must be true or false`},
+		"on_store_error":   {"policies:\n  a: {limit: 1, window: 1m, on_store_error: maybe}\n", `f:2:45: policy a: on_store_error must be closed, it is "maybe"`},
 		"two documents":    {"policies: {a: {limit: 1, window: 1m}}\n---\npolicies: {}\n", "one document"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			policies, err := policyfile.Parse("f", []byte(c.file))
-			if err == nil || !strings.Contains(err.Error(), c.want) || policies != nil {
-				t.Errorf("read %v, %v\nwant an error with %q", policies, err, c.want)
+			rules, err := policyfile.Parse("f", []byte(c.file))
+			if err == nil || !strings.Contains(err.Error(), c.want) || rules.Policies != nil {
+				t.Errorf("read %v, %v\nwant an error with %q", rules, err, c.want)
 			}
 		})
 	}
@@ -94,9 +110,9 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		policies, err := policyfile.Parse("f", data)
-		if (err == nil) == (len(policies) == 0) {
-			t.Errorf("%q: %v, %v", data, policies, err)
+		rules, err := policyfile.Parse("f", data)
+		if (err == nil) == (len(rules.Policies) == 0) {
+			t.Errorf("%q: %v, %v", data, rules, err)
 		}
 	})
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // Watch reads the file now and then and tells changed what became of it: the
-// policies, or why they cannot be had. It tells nothing while the file stays as it
+// rules, or why they cannot be had. It tells nothing while the file stays as it
 // is, and an error once. It looks at the contents, so that it does not matter how
 // the file changes: written in place, renamed over, or through a symbolic link that
 // is pointed elsewhere. It returns when the context ends.
-func Watch(ctx context.Context, file string, every time.Duration, changed func([]domain.Policy, error)) {
+func Watch(ctx context.Context, file string, every time.Duration, changed func(domain.Rules, error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	w := watcher{file: file, changed: changed}
@@ -32,7 +32,7 @@ func Watch(ctx context.Context, file string, every time.Duration, changed func([
 // watcher remembers what it told last.
 type watcher struct {
 	file     string
-	changed  func([]domain.Policy, error)
+	changed  func(domain.Rules, error)
 	told     bool
 	contents []byte // nil if the file could not be read
 	failure  string // why not
@@ -43,7 +43,7 @@ func (w *watcher) look() {
 	if err != nil {
 		if failure := err.Error(); !w.told || w.failure != failure {
 			w.told, w.contents, w.failure = true, nil, failure
-			w.changed(nil, fmt.Errorf("read policies: %w", err))
+			w.changed(domain.Rules{}, fmt.Errorf("read policies: %w", err))
 		}
 		return
 	}

@@ -36,9 +36,9 @@ func TestWatchSeesEveryWayAFileChanges(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		policyfile.Watch(ctx, file, time.Millisecond, func(p []domain.Policy, err error) {
+		policyfile.Watch(ctx, file, time.Millisecond, func(rules domain.Rules, err error) {
 			select {
-			case tell <- told{p, err}:
+			case tell <- told{rules.Policies, err}:
 			case <-ctx.Done():
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
@@ -98,6 +99,18 @@ func (v value) texts() ([]string, error) {
 		}
 	}
 	return texts, nil
+}
+
+// units reads a limit: a whole number that a limit may be, or "unlimited".
+func (v value) units() (int64, error) {
+	if string(v.raw) == `"unlimited"` {
+		return domain.Unlimited, nil
+	}
+	n, err := strconv.ParseInt(string(v.raw), 10, 64)
+	if err != nil || n < 0 || n > domain.MaxUnits {
+		return 0, v.invalid("it must be a whole number from 0 to %d, or \"unlimited\"", domain.MaxUnits)
+	}
+	return n, nil
 }
 
 // integer reads a whole number, written without fraction and exponent.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -15,26 +16,60 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
+	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
 const headerRequestID = "X-Request-ID"
 
-// handler answers a request that has the id requestID.
-type handler func(c *fiber.Ctx, requestID string) error
+// handler answers a request.
+type handler func(c *fiber.Ctx, r asked) error
+
+// asked is what is known of a request before it is handled.
+type asked struct {
+	id       string
+	decision *domain.Decision // that allowed it; nil if no route limits it
+}
 
 // get routes GET and HEAD of path to h.
-func (s *Server) get(path string, h handler) { s.app.Get(path, s.around(path, h)) }
+func (s *Server) get(path string, h handler) {
+	s.handled[path] = true
+	s.app.Get(path, s.around(path, s.limited(h)))
+}
 
-// route routes a method of path to h.
-func (s *Server) route(method, path string, h handler) { s.app.Add(method, path, s.around(path, h)) }
+// handle routes a method of path to h.
+func (s *Server) handle(method, path string, h handler) {
+	s.handled[path] = true
+	s.app.Add(method, path, s.around(path, s.limited(h)))
+}
+
+// limited lets h answer what the routes in force allow.
+func (s *Server) limited(h handler) handler {
+	return func(c *fiber.Ctx, r asked) error {
+		decision, routed, err := s.limiter.HitRoute(c.UserContext(), request{c}, origin(c, r.id))
+		if err != nil {
+			return err
+		}
+		if !routed {
+			return h(c, r)
+		}
+		answer(c, &decision)
+		if exceeded := decision.Exceeded(); exceeded != nil {
+			refusal := problem.RateLimitExceeded(exceeded)
+			send(c, &refusal)
+			return nil
+		}
+		r.decision = &decision
+		return h(c, r)
+	}
+}
 
 // around names the request, answers errors and panics of h, and writes the access
 // log (at level debug: api_calls has every hit already).
 func (s *Server) around(path string, h handler) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		id := begin(c)
-		err := safely(h, c, id)
+		err := safely(h, c, asked{id: id})
 		if err != nil {
 			s.fail(c, id, err)
 		}
@@ -47,13 +82,13 @@ func (s *Server) around(path string, h handler) fiber.Handler {
 }
 
 // safely turns a panic of h into an error.
-func safely(h handler, c *fiber.Ctx, id string) (err error) {
+func safely(h handler, c *fiber.Ctx, asked asked) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	return h(c, id)
+	return h(c, asked)
 }
 
 // begin sets the headers of every answer and returns the request's id: the
@@ -95,10 +130,27 @@ func (s *Server) refuseUnknownMethods(next fasthttp.RequestHandler) fasthttp.Req
 	}
 }
 
-// noRoute answers requests that reach no handler: Fiber's own errors.
-func (s *Server) noRoute(c *fiber.Ctx, err error) error {
-	s.fail(c, begin(c), err)
-	return nil
+// noHandler answers requests that reach no handler: Fiber's own errors. Routes limit
+// them like any other, but for browsers that ask what they may send, and for other
+// spellings of paths that have a handler: those do not reach it.
+func (s *Server) noHandler(c *fiber.Ctx, err error) error {
+	if isPreflight(c) {
+		begin(c)
+		c.Status(fiber.StatusNoContent)
+		return nil
+	}
+	failed := func(*fiber.Ctx, asked) error { return err }
+	if e := (*fiber.Error)(nil); !errors.As(err, &e) || !unread[e.Code] && !(e.Code == fiber.StatusNotFound && s.misspelled(c)) {
+		failed = s.limited(failed)
+	}
+	return s.around("", failed)(c)
+}
+
+// misspelled reports whether the request's path is that of a handler, spelled otherwise.
+func (s *Server) misspelled(c *fiber.Ctx) bool {
+	at := origin(c, "")
+	route := s.limiter.Route(at.Method, at.Path)
+	return route != nil && s.handled[route.Path]
 }
 
 // fail answers an error, and logs it if it is the server's.

@@ -27,11 +27,11 @@ func (s *Server) Reloaded(err error) {
 }
 
 // healthz says that the process answers.
-func (s *Server) healthz(c *fiber.Ctx, _ string) error { return c.JSON(health{Status: "ok"}) }
+func (s *Server) healthz(c *fiber.Ctx, _ asked) error { return c.JSON(health{Status: "ok"}) }
 
 // readyz says that hits can be decided and looked at: the store takes a unit of
 // work, and it can be read.
-func (s *Server) readyz(c *fiber.Ctx, _ string) error {
+func (s *Server) readyz(c *fiber.Ctx, _ asked) error {
 	ctx, cancel := context.WithTimeout(c.UserContext(), 2*time.Second)
 	defer cancel()
 	if err := s.limiter.Ping(ctx); err != nil {

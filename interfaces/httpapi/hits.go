@@ -11,12 +11,12 @@ import (
 // hits decides a hit against one or more policies:
 //
 //	{"key":"alice","policies":["burst","daily"],"cost":1}
-func (s *Server) hits(c *fiber.Ctx, requestID string) error {
+func (s *Server) hits(c *fiber.Ctx, r asked) error {
 	hit, err := readHit(c.BodyRaw()) // never unpacked: what is small on the wire may be huge
 	if err != nil {
 		return err
 	}
-	hit.Method, hit.Path, hit.RequestID = fiber.MethodPost, "/v1/hits", requestID
+	hit.Origin = domain.Origin{Method: fiber.MethodPost, Path: "/v1/hits", RequestID: r.id}
 	decision, err := s.limiter.Hit(c.UserContext(), hit)
 	if err != nil {
 		return bodyProblem(err)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"sync/atomic"
@@ -10,11 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/domain"
 )
-
-// DefaultPolicy is the policy that /ping is limited by, and /status shows unless
-// it is asked for another.
-const DefaultPolicy = "default"
 
 // Server answers HTTP.
 type Server struct {
@@ -22,6 +20,8 @@ type Server struct {
 	limiter *application.Limiter
 	store   Pinger
 	log     *zap.Logger
+	guard   *guard
+	handled map[string]bool // paths that have a handler
 	timeout time.Duration
 
 	stopping   atomic.Bool
@@ -43,34 +43,56 @@ const (
 	defaultTimeout = 30 * time.Second
 )
 
-// New makes a server. It answers once it is given a listener.
-func New(log *zap.Logger, limiter *application.Limiter, store Pinger) *Server {
-	return newServer(log, limiter, store, defaultTimeout)
+// Options tune a server. The zero value is good.
+type Options struct {
+	Tokens Tokens
+	// CORSOrigins are the origins like https://app.example.com whose scripts may use
+	// the API, "*" being all. Default: none.
+	CORSOrigins []string
+
+	timeout time.Duration // defaultTimeout if it is 0
 }
 
-func newServer(log *zap.Logger, limiter *application.Limiter, store Pinger, timeout time.Duration) *Server {
-	s := &Server{limiter: limiter, store: store, log: log, timeout: timeout}
+// New makes a server. It answers once it is given a listener. Options that make no
+// sense are an *[domain.InvalidError].
+func New(log *zap.Logger, limiter *application.Limiter, store Pinger, options Options) (*Server, error) {
+	s := &Server{limiter: limiter, store: store, log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{}}
+	var err error
+	if s.guard, err = newGuard(options.Tokens, log); err != nil {
+		return nil, err
+	}
 	s.app = fiber.New(fiber.Config{
 		DisableStartupMessage: true,
 		CaseSensitive:         true,
 		StrictRouting:         true,
 		ReadBufferSize:        maxHeaderBytes,
 		BodyLimit:             maxBodyBytes,
-		ReadTimeout:           timeout,
-		WriteTimeout:          timeout,
-		IdleTimeout:           timeout,
-		ErrorHandler:          s.noRoute,
+		ReadTimeout:           s.timeout,
+		WriteTimeout:          s.timeout,
+		IdleTimeout:           s.timeout,
+		ErrorHandler:          s.noHandler,
 	})
 	s.app.Server().CloseOnShutdown = true
-	s.get("/ping", s.ping)
-	s.get("/status", s.status)
-	s.get("/healthz", s.healthz)
-	s.get("/readyz", s.readyz)
-	s.route(fiber.MethodPost, "/v1/hits", s.hits)
-	s.get("/v1/counters", s.counters)
-	s.get("/v1/policies", s.policies)
+	if len(options.CORSOrigins) > 0 {
+		allow, err := allowOrigins(options.CORSOrigins)
+		if err != nil {
+			return nil, err
+		}
+		s.app.Use(allow)
+	}
+	s.get(domain.PingPath, s.ping)
+	s.get("/status", s.only(client, s.status))
+	s.app.Get("/healthz", s.around("/healthz", s.healthz)) // no route limits these two: who asks
+	s.app.Get("/readyz", s.around("/readyz", s.readyz))    // may otherwise end the process
+	s.handle(fiber.MethodPost, "/v1/hits", s.only(client, s.hits))
+	s.get("/v1/counters", s.only(client, s.counters))
+	s.handle(fiber.MethodDelete, "/v1/counters", s.only(admin, s.reset))
+	s.get("/v1/quotas", s.only(admin, s.quotas))
+	s.handle(fiber.MethodPut, "/v1/quotas", s.only(admin, s.setQuota))
+	s.handle(fiber.MethodDelete, "/v1/quotas", s.only(admin, s.unsetQuota))
+	s.get("/v1/policies", s.only(client, s.policies))
 	s.app.Server().Handler = s.refuseUnknownMethods(s.app.Handler())
-	return s
+	return s, nil
 }
 
 // Serve answers on the listener until Shutdown, and closes it.

@@ -34,17 +34,25 @@ func newTestServer(t testing.TB, limit int64, timeout time.Duration) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy, err := domain.NewPolicy(DefaultPolicy, limit, schedule)
+	policy, err := domain.NewPolicy(domain.DefaultPolicy, limit, schedule)
 	if err != nil {
 		t.Fatal(err)
 	}
-	policies, err := application.NewPolicies(policy)
+	rules := domain.Rules{Policies: []domain.Policy{policy}}
+	if err := rules.Routes.Add(domain.PingRoute()); err != nil {
+		t.Fatal(err)
+	}
+	inForce, err := application.NewRules(rules)
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, stop := application.NewLimiter(policies, application.Stores{Units: store, Counter: store}, application.Options{})
+	limiter, stop := application.NewLimiter(inForce, application.Stores{Units: store, Counter: store, Quotas: store}, application.Options{})
 	t.Cleanup(stop)
-	return newServer(zap.NewNop(), limiter, store, timeout)
+	s, err := New(zap.NewNop(), limiter, store, Options{timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // listen serves on a free port until the test ends.
@@ -123,7 +131,7 @@ func TestAPanicIsA500ThatTellsNothingAndIsLogged(t *testing.T) {
 	s := newTestServer(t, 1, time.Minute)
 	core, logged := observer.New(zapcore.InfoLevel)
 	s.log = zap.New(core)
-	s.get("/panic", func(*fiber.Ctx, string) error { panic("secret") })
+	s.get("/panic", func(*fiber.Ctx, asked) error { panic("secret") })
 	addr := listen(t, s)
 	response, err := http.Get("http://" + addr + "/panic")
 	if err != nil {

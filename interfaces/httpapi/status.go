@@ -11,12 +11,12 @@ import (
 )
 
 // status shows the counter of a key and changes nothing.
-func (s *Server) status(c *fiber.Ctx, _ string) error {
+func (s *Server) status(c *fiber.Ctx, _ asked) error {
 	query, key, err := keyQuery(c)
 	if err != nil {
 		return err
 	}
-	policy, err := one(query, "policy", DefaultPolicy)
+	policy, err := one(query, "policy", domain.DefaultPolicy)
 	if err != nil {
 		return err
 	}

@@ -15,13 +15,14 @@ import (
 //     (draft-ietf-httpapi-ratelimit-headers-11 sections 3 and 4)
 //   - Cache-Control: no-store, since the answer is one client's at one moment
 //
+// Policies in shadow are left out: a client must not keep to what does not bind it.
 // Retry-After comes with the problem of a refusal. The bytes passed to set are
 // used again once it returns.
 func Headers(d *domain.Decision, set func(name string, value []byte)) {
 	var buffer [128]byte
 	value := append(buffer[:0], "no-store"...)
 	set("Cache-Control", value)
-	if nearest := d.Nearest(); nearest.Limit != domain.Unlimited {
+	if nearest := d.Nearest(); nearest != nil && nearest.Limit != domain.Unlimited {
 		set("X-RateLimit-Limit", strconv.AppendInt(value[:0], nearest.Limit, 10))
 		set("X-RateLimit-Remaining", strconv.AppendInt(value[:0], nearest.Remaining(), 10))
 		set("X-RateLimit-Reset", strconv.AppendInt(value[:0], d.At.Unix()+nearest.ResetAfter(d), 10))
@@ -33,11 +34,11 @@ func Headers(d *domain.Decision, set func(name string, value []byte)) {
 }
 
 // appendItems writes a List (RFC 9651 section 4.1.1) of one Item for each policy
-// that has a limit. Names of policies need no escape in a String.
+// that has a limit and is not in shadow. Names of policies need no escape in a String.
 func appendItems(list []byte, d *domain.Decision, parameters func([]byte, *domain.Decision, *domain.PolicyDecision) []byte) []byte {
 	for i := range d.Policies {
 		p := &d.Policies[i]
-		if p.Limit == domain.Unlimited {
+		if p.Limit == domain.Unlimited || p.Shadow {
 			continue
 		}
 		if len(list) > 0 {

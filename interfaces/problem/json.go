@@ -29,7 +29,7 @@ func (p *Problem) AppendJSON(b []byte) []byte {
 	}
 	if p.Decision != nil {
 		b = append(b, `,"allowed":false,`...)
-		b = appendPolicies(b, p.Decision)
+		b = appendDecided(b, p.Decision)
 	}
 	if len(p.Errors) > 0 {
 		b = appendList(append(b, `,"errors":`...), p.Errors, appendInvalid)
@@ -41,25 +41,26 @@ func (p *Problem) AppendJSON(b []byte) []byte {
 func AppendDecision(b []byte, d *domain.Decision) []byte {
 	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
 	b = strconv.AppendInt(append(b, `,"retry_after":`...), d.RetryAfter(), 10)
-	return append(appendPolicies(append(b, ','), d), '}')
+	return append(appendDecided(append(b, ','), d), '}')
 }
 
-// appendPolicies appends the members that a decision and its refusal share.
-func appendPolicies(b []byte, d *domain.Decision) []byte {
+// appendDecided appends the members that a decision and its refusal share.
+func appendDecided(b []byte, d *domain.Decision) []byte {
 	b = AppendString(append(b, `"key":`...), d.Key)
 	b = strconv.AppendInt(append(b, `,"cost":`...), d.Cost, 10)
-	return AppendCounters(append(b, `,"policies":`...), d)
+	return appendList(append(b, `,"policies":`...), d.Policies, appendCounter)
 }
 
-// AppendCounters appends a list of what a decision says of each policy.
+// AppendCounters appends the counters of a key, which a look shows, as JSON.
 func AppendCounters(b []byte, d *domain.Decision) []byte {
-	return appendList(b, d.Policies, appendCounter)
+	b = AppendString(append(b, `{"key":`...), d.Key)
+	return append(appendList(append(b, `,"counters":`...), d.Policies, appendCounter), '}')
 }
 
 func appendCounter(b []byte, p domain.PolicyDecision) []byte {
 	b = AppendString(append(b, `{"policy":`...), p.Policy)
 	b = strconv.AppendBool(append(b, `,"allowed":`...), p.Allowed())
-	return appendNumbers(b, &p)
+	return appendNumbers(appendShadow(b, p.Shadow), &p)
 }
 
 // AppendStatus appends the counter that a look at one policy shows.
@@ -67,7 +68,45 @@ func AppendStatus(b []byte, d *domain.Decision) []byte {
 	p := &d.Policies[0]
 	b = AppendString(append(b, `{"key":`...), d.Key)
 	b = AppendString(append(b, `,"policy":`...), p.Policy)
-	return appendNumbers(b, p)
+	return appendNumbers(appendShadow(b, p.Shadow), p)
+}
+
+// appendShadow says that a policy is in shadow, where it is.
+func appendShadow(b []byte, shadow bool) []byte {
+	if shadow {
+		b = append(b, `,"shadow":true`...)
+	}
+	return b
+}
+
+// AppendPolicy appends a policy as JSON.
+func AppendPolicy(b []byte, p domain.Policy) []byte {
+	b = AppendString(append(b, `{"name":`...), p.Name)
+	b = AppendUnits(append(b, `,"limit":`...), p.Limit)
+	b = AppendString(append(b, `,"window":`...), p.Schedule.String())
+	return append(appendShadow(b, p.Shadow), '}')
+}
+
+// AppendPolicies appends a list of policies as JSON.
+func AppendPolicies(b []byte, policies []domain.Policy) []byte {
+	return append(appendList(append(b, `{"policies":`...), policies, AppendPolicy), '}')
+}
+
+// AppendQuota appends a quota as JSON.
+func AppendQuota(b []byte, q domain.Quota) []byte {
+	b = AppendString(append(b, `{"policy":`...), q.Policy)
+	b = AppendString(append(b, `,"key":`...), q.Key)
+	return append(AppendUnits(append(b, `,"limit":`...), q.Limit), '}')
+}
+
+// AppendQuotas appends a page of quotas as JSON, and where the next one begins if
+// next is not empty.
+func AppendQuotas(b []byte, quotas []domain.Quota, next string) []byte {
+	b = appendList(append(b, `{"quotas":`...), quotas, AppendQuota)
+	if next != "" {
+		b = AppendString(append(b, `,"next":`...), next)
+	}
+	return append(b, '}')
 }
 
 // appendNumbers appends the members that end every counter.

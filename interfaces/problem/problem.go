@@ -17,6 +17,7 @@ const (
 	TypeRateLimitExceeded = base + "rate-limit-exceeded"
 	TypeInvalidRequest    = base + "invalid-request"
 	TypeUnknownPolicy     = base + "unknown-policy"
+	TypeNoQuota           = base + "no-quota"
 	TypeReducedCapacity   = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 
 	base = "https://github.com/nene2-ft/ratelimitlog/problems/"
@@ -68,6 +69,8 @@ func From(err error) Problem {
 		return RateLimitExceeded(exceeded)
 	case errors.As(err, &invalid):
 		return InvalidRequest(Invalid{Detail: invalid.Error(), Parameter: invalid.Field})
+	case errors.As(err, &notFound) && notFound.Kind == "quota":
+		return Problem{Type: TypeNoQuota, Title: "No Quota", Status: http.StatusNotFound, Detail: "The key has no limit of its own under this policy."}
 	case errors.As(err, &notFound):
 		return Problem{Type: TypeUnknownPolicy, Title: "Unknown Policy", Status: http.StatusNotFound, Detail: notFound.Error()}
 	case errors.Is(err, domain.ErrNotFound):

@@ -1,0 +1,57 @@
+package application
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// Rules are the policies and routes in force. They can be replaced as a whole
+// while hits are decided. Make them with [NewRules].
+type Rules struct {
+	inForce atomic.Pointer[ruleSet]
+}
+
+// ruleSet does not change.
+type ruleSet struct {
+	domain.Rules                          // its policies sorted by name
+	byName       map[string]domain.Policy // the same
+}
+
+// NewRules puts rules in force. Rules that do not fit together, see
+// [domain.Rules.Check], are an *[domain.InvalidError].
+func NewRules(rules domain.Rules) (*Rules, error) {
+	r := &Rules{}
+	return r, r.Replace(rules)
+}
+
+// Replace puts other rules in force, all of them or, with an error, none. Hits
+// that come later see them; counts of a policy that keeps its name and schedule
+// stay. The caller leaves the rules as they are from then on.
+func (r *Rules) Replace(rules domain.Rules) error {
+	if err := rules.Check(); err != nil {
+		return err
+	}
+	rules.Policies = slices.Clone(rules.Policies)
+	slices.SortFunc(rules.Policies, func(a, b domain.Policy) int { return strings.Compare(a.Name, b.Name) })
+	set := &ruleSet{Rules: rules, byName: make(map[string]domain.Policy, len(rules.Policies))}
+	for _, policy := range rules.Policies {
+		set.byName[policy.Name] = policy
+	}
+	r.inForce.Store(set)
+	return nil
+}
+
+// Policies are the policies in force, sorted by name.
+func (r *Rules) Policies() []domain.Policy { return slices.Clone(r.inForce.Load().Policies) }
+
+// policy is the policy of that name, or a *[domain.NotFoundError].
+func (s *ruleSet) policy(name string) (domain.Policy, error) {
+	policy, ok := s.byName[name]
+	if !ok {
+		return domain.Policy{}, &domain.NotFoundError{Kind: "policy", Name: name}
+	}
+	return policy, nil
+}
