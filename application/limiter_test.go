@@ -212,6 +212,27 @@ func TestCostsThatMakeNoSenseAreInvalidAndCountNothing(t *testing.T) { // cases 
 	}
 }
 
+func TestACostAboveTheLimitChargesNothingWhateverTheSchedule(t *testing.T) { // case 28
+	store := openStore(t)
+	for _, schedule := range []string{"fixed 1m", "sliding 1m", "calendar month Asia/Tokyo"} {
+		l := newLimiter(t, store, newClock(newYear).options(), 3, scheduled(t, "ten", 10, schedule))
+		ten := func(cost int64) domain.Hit { return domain.Hit{Key: "k", Policies: []string{"ten"}, Cost: cost} }
+		if !mustHit(t, l, ten(5)).Allowed {
+			t.Errorf("%s: 5 of 10 were refused", schedule)
+		}
+		var invalid *domain.InvalidError
+		if _, err := l.Hit(context.Background(), ten(100)); !errors.As(err, &invalid) {
+			t.Errorf("%s: 100 of 10: %v", schedule, err)
+		}
+		if p := mustHit(t, l, ten(0)).Policies[0]; p.Count != 5 || p.Remaining() != 5 {
+			t.Errorf("%s: after 100 of 10: %+v", schedule, p)
+		}
+		if !mustHit(t, l, ten(5)).Allowed || mustHit(t, l, ten(1)).Allowed {
+			t.Errorf("%s: after 5 of 10 another 5 were refused, or 6 were admitted", schedule)
+		}
+	}
+}
+
 func TestLimitZeroBlocksAndUnlimitedDoesNot(t *testing.T) {
 	store := openStore(t)
 	l := newLimiter(t, store, newClock(newYear).options(), 0, policy(t, "free", domain.Unlimited, time.Minute),
@@ -284,9 +305,11 @@ func TestLimitersOfOneStoreDoNotShareCounters(t *testing.T) { // cases 46, 47
 	}
 }
 
-func TestTheClockMayJump(t *testing.T) { // cases 8, 11, 23, 25, 26
+func TestTheClockMayJump(t *testing.T) { // cases 11, 23, 25
 	clock := newClock(newYear.Add(12*time.Hour + 10*time.Second))
-	l := newLimiter(t, openStore(t), clock.options(), 3)
+	l := newLimiter(t, openStore(t), clock.options(), 3, policy(t, "most", domain.MaxUnits, time.Minute))
+	most := domain.Hit{Key: "k", Policies: []string{"most"}, Cost: 1}
+	mustHit(t, l, most)
 	wantHits(t, l, "k", yes, yes, yes, no)
 	clock.advance(-time.Hour)
 	for range 5 {
@@ -302,6 +325,9 @@ func TestTheClockMayJump(t *testing.T) { // cases 8, 11, 23, 25, 26
 	if d := mustHit(t, l, hit("k", 1)); !d.Allowed || d.Policies[0].Remaining() != 2 {
 		t.Errorf("after 400 days: %+v", d)
 	}
+	if d := mustHit(t, l, most); !d.Allowed || d.Policies[0].Remaining() != domain.MaxUnits-1 {
+		t.Errorf("after 400 days: %+v", d)
+	}
 	clock.set(time.Unix(-10, 0))
 	wantHits(t, l, "k", yes, yes, yes)
 	if d := mustHit(t, l, hit("k", 1)); d.Allowed || d.RetryAfter() != 10 || d.Policies[0].Window.Start.Unix() != -60 {
@@ -309,6 +335,31 @@ func TestTheClockMayJump(t *testing.T) { // cases 8, 11, 23, 25, 26
 	}
 	clock.set(time.Unix(0, 0))
 	wantHits(t, l, "k", yes)
+}
+
+// Windows come from the schedule and not from the first hit, whoever's clock it was.
+func TestLimitersWhoseClocksDifferAgreeOnEachWindow(t *testing.T) { // case 26
+	store := openStore(t)
+	behind := newClock(newYear.Add(10 * time.Second))
+	ahead := newClock(behind.now().Add(90 * time.Second))
+	a, b := newLimiter(t, store, behind.options(), 3), newLimiter(t, store, ahead.options(), 3)
+	wantHits(t, a, "k", yes, yes, yes, no)
+	fromAhead := mustHit(t, b, hit("k", 1)) // in the next minute
+	if !fromAhead.Allowed || fromAhead.Policies[0].Remaining() != 2 {
+		t.Errorf("90 seconds ahead: %+v", fromAhead)
+	}
+	wantHits(t, a, "k", no)
+	behind.set(newYear.Add(70 * time.Second))
+	fromBehind := mustHit(t, a, hit("k", 1))
+	if !fromBehind.Allowed || fromBehind.Policies[0].Window != fromAhead.Policies[0].Window || fromBehind.Policies[0].Remaining() != 1 {
+		t.Errorf("of the same minute they say %+v and %+v", fromAhead, fromBehind)
+	}
+	wantHits(t, a, "k", yes, no)
+	wantHits(t, b, "k", no)
+	behind.advance(time.Minute)
+	ahead.advance(time.Minute)
+	wantHits(t, a, "k", yes)
+	wantHits(t, b, "k", yes)
 }
 
 func TestWhoeverWaitsForRetryAfterIsAdmitted(t *testing.T) { // cases 97, 98
@@ -369,6 +420,64 @@ func TestAFixedWindowAdmitsTheLimitOnEachSideOfABoundary(t *testing.T) { // case
 	wantHits(t, l, "k", yes, yes, yes, no)
 	clock.advance(59*time.Second + 999*time.Millisecond)
 	wantHits(t, l, "k", no)
+}
+
+func TestAWindowDoesNotOutliveItsEndByAFraction(t *testing.T) { // case 8
+	noon := newYear.Add(12 * time.Hour)
+	clock := newClock(noon)
+	l := newLimiter(t, openStore(t), clock.options(), 3, policy(t, "short", 1, 2*time.Second))
+	for _, c := range []struct {
+		after   time.Duration
+		allowed bool
+	}{{900 * time.Millisecond, yes}, {1999 * time.Millisecond, no}, {2000 * time.Millisecond, yes}, {3999 * time.Millisecond, no}, {4 * time.Second, yes}} {
+		clock.set(noon.Add(c.after))
+		if got := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"short"}, Cost: 1}).Allowed; got != c.allowed {
+			t.Errorf("%s after noon: allowed = %v", c.after, got)
+		}
+	}
+}
+
+func TestSlidingRefusesABurstAcrossTheBoundary(t *testing.T) { // case 4
+	clock := newClock(newYear.Add(59*time.Second + 900*time.Millisecond))
+	l := newLimiter(t, openStore(t), clock.options(), 3, scheduled(t, "sliding", 3, "sliding 1m"))
+	wantSliding(t, l, yes, yes, yes)
+	clock.advance(100 * time.Millisecond)
+	wantSliding(t, l, no, no, no)
+}
+
+func TestSlidingForgetsWhatIsWindowsOld(t *testing.T) { // case 5
+	clock := newClock(newYear)
+	l := newLimiter(t, openStore(t), clock.options(), 3, scheduled(t, "sliding", 10, "sliding 1m"))
+	wantSliding(t, l, yes, yes, yes, yes, yes, yes, yes, yes, yes, yes, no)
+	clock.advance(10 * time.Minute)
+	if d := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"sliding"}}); d.Policies[0].Remaining() != 10 {
+		t.Errorf("after ten minutes %+v", d.Policies[0].Tally)
+	}
+	wantSliding(t, l, yes, yes, yes, yes, yes, yes, yes, yes, yes, yes, no)
+}
+
+// A refusal by a sliding window is certain for no time at all.
+func TestSlidingRefusalsAreNotRemembered(t *testing.T) {
+	clock := newClock(newYear)
+	l := newLimiter(t, openStore(t), clock.options(), 3, scheduled(t, "sliding", 10, "sliding 2s"))
+	wantSliding(t, l, yes, yes, yes, yes, yes, yes, yes, yes, yes, yes, no)
+	clock.advance(2 * time.Second)
+	for range 10 { // a unit slides out every 200 ms
+		wantSliding(t, l, no, no)
+		clock.advance(199 * time.Millisecond)
+		wantSliding(t, l, no)
+		clock.advance(time.Millisecond)
+		wantSliding(t, l, yes)
+	}
+}
+
+func wantSliding(t *testing.T, l *application.Limiter, outcomes ...bool) {
+	t.Helper()
+	for i, allowed := range outcomes {
+		if got := mustHit(t, l, domain.Hit{Key: "k", Policies: []string{"sliding"}, Cost: 1}).Allowed; got != allowed {
+			t.Errorf("hit %d: allowed = %v, want %v", i+1, got, allowed)
+		}
+	}
 }
 
 func TestExtremeRatiosOfLimitAndWindow(t *testing.T) { // cases 38, 40

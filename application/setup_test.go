@@ -61,11 +61,16 @@ func newLimiter(t testing.TB, s store, options application.Options, limit int64,
 
 func policy(t testing.TB, name string, limit int64, window time.Duration) domain.Policy {
 	t.Helper()
-	schedule, err := domain.Fixed(window)
+	return scheduled(t, name, limit, domain.FormatDuration(window))
+}
+
+func scheduled(t testing.TB, name string, limit int64, schedule string) domain.Policy {
+	t.Helper()
+	s, err := domain.ParseSchedule(schedule)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := domain.NewPolicy(name, limit, schedule)
+	p, err := domain.NewPolicy(name, limit, s)
 	if err != nil {
 		t.Fatal(err)
 	}
