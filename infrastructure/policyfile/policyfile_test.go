@@ -64,7 +64,7 @@ func TestErrorsNameLineAndColumn(t *testing.T) { // cases 19, 22, 37, 139
 		"null policies":    {"policies:\n", "policies must be a mapping, it is empty"},
 		"no limit":         {"policies:\n  a: {window: 1m}\n", "f:2:3: policy a has no limit"},
 		"no window":        {"policies:\n  a:\n    limit: 1\n", "f:2:3: policy a has no window"},
-		"null limit":       {"policies:\n  a:\n    limit:\n    window: 1m\n", "f:3:"},
+		"null limit":       {"policies:\n  a:\n    limit:\n    window: 1m\n", `f:3:11: policy a: limit "null" is not a whole number`},
 		"empty limit":      {"policies:\n  a:\n    limit: \"\"\n    window: 1m\n", `f:3:12: policy a: limit "" is not a whole number`},
 		"negative limit":   {"policies:\n  a:\n    limit: -1\n    window: 1m\n", `f:3:12: policy a: limit "-1" is not a whole number`},
 		"fractional limit": {"policies:\n  a: {limit: 1.5, window: 1m}\n", `f:2:14: policy a: limit "1.5" is not a whole number`},
