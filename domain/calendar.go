@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"sort"
+	"strings"
 	"sync/atomic"
 	"time"
 	_ "time/tzdata" // zones must not depend on what a machine has installed
@@ -34,10 +35,16 @@ func Calendar(unit CalendarUnit, zone string) (Schedule, error) {
 		zone = "UTC"
 	}
 	location, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" { // that is the machine's zone, and no policy may depend on the machine
+	if err != nil || ofTheMachine(zone) {
 		return Schedule{}, &InvalidError{"window", fmt.Sprintf("is in the time zone %q, which does not exist", zone)}
 	}
 	return Schedule{&schedule{kind: calendarSchedule, unit: unit, zone: location, text: "calendar " + string(unit) + " " + location.String()}}, nil
+}
+
+// ofTheMachine reports whether zone is none of IANA's but a name that some machines
+// know: their own zone, or one with leap seconds. No policy may depend on the machine.
+func ofTheMachine(zone string) bool {
+	return zone == "Local" || zone == "localtime" || zone == "posixrules" || strings.HasPrefix(zone, "posix/") || strings.HasPrefix(zone, "right/")
 }
 
 // date is a civil date, counted as days like time.Date does: days beyond the month run on.

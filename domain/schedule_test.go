@@ -118,6 +118,7 @@ func TestParseScheduleRefusesEverythingElse(t *testing.T) {
 		"", " ", "fixed", "fixed fixed", "1", "60", "0s", "0", "-1m", "-60s", "+1m", "500ms", "1.5s", "1.5h", "1ns", "1us", "1m1m", "1m1h",
 		"1M", "1 m", "fixed 1 m", "one minute", "1m;", "\x00", "١m", "36501d", "99999999999999999999s", "9223372036854775807d", "sliding", "hourly", "fixed 500ms",
 		"sliding 500ms", "sliding 0s", "sliding calendar", "calendar", "calendar hour", "calendar month Mars/Phobos", "calendar Month", "calendar day Local",
+		"calendar day localtime", "calendar day posixrules", "calendar day posix/Asia/Tokyo", "calendar day right/Asia/Tokyo",
 		"calendar day UTC UTC", "calendar day ../UTC", "calendar day europe berlin", "calendar 1m", "calendar 5h", "calendar 0s", "calendar -1h", "-1h",
 	} {
 		s, err := domain.ParseSchedule(text)
