@@ -1,9 +1,6 @@
 package domain
 
-import (
-	"sort"
-	"time"
-)
+import "time"
 
 // Decision is what a hit came to.
 type Decision struct {
@@ -100,20 +97,30 @@ func (p *PolicyDecision) retryAfter(at time.Time, cost int64) int64 {
 	}
 	// Later is never fuller, so the first second that fits can be searched for. Two
 	// windows from now nothing of today weighs in any more.
-	seconds := sort.Search(int(2*p.Schedule.length), func(s int) bool {
-		t := at.Add(time.Duration(s+1) * time.Second)
-		now := Tally{Count: p.Used()}
-		window, before := p.Window, p.Previous
-		if !t.Before(window.End) {
-			window, before, now = p.Schedule.At(t), p.Used(), Tally{}
-			if window.Start.After(p.Window.End) {
-				return true
-			}
+	first, last := int64(1), 2*p.Schedule.length
+	for first < last {
+		if middle := (first + last) / 2; p.fitsAt(at.Add(time.Duration(middle)*time.Second), cost) {
+			last = middle
+		} else {
+			first = middle + 1
 		}
-		now.Carry = p.Schedule.Previous(window, t).Carry(before)
-		return now.Fits(cost, p.Limit)
-	})
-	return int64(seconds) + 1
+	}
+	return first
+}
+
+// fitsAt reports whether cost would fit at t, in a window that slides, if nobody
+// else asked before.
+func (p *PolicyDecision) fitsAt(t time.Time, cost int64) bool {
+	now := Tally{Count: p.Used()}
+	window, before := p.Window, p.Previous
+	if !t.Before(window.End) {
+		window, before, now = p.Schedule.At(t), p.Used(), Tally{}
+		if window.Start.After(p.Window.End) {
+			return true
+		}
+	}
+	now.Carry = p.Schedule.Previous(window, t).Carry(before)
+	return now.Fits(cost, p.Limit)
 }
 
 // Err is nil if the hit was allowed, else the [Decision.Exceeded].

@@ -30,7 +30,7 @@ func (h Hit) Check() error {
 		return err
 	}
 	if h.Cost < 0 || h.Cost > MaxUnits {
-		return &InvalidError{"cost", fmt.Sprintf("is %d, it must be 0 to %d", h.Cost, MaxUnits)}
+		return &InvalidError{"cost", fmt.Sprintf("is %d, it must be 0 to %d", h.Cost, int64(MaxUnits))}
 	}
 	if len(h.Policies) == 0 {
 		return &InvalidError{"policies", "must name at least one policy"}

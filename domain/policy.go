@@ -36,7 +36,7 @@ func NewPolicy(name string, limit int64, schedule Schedule) (Policy, error) {
 		return Policy{}, err
 	}
 	if limit != Unlimited && (limit < 0 || limit > MaxUnits) {
-		return Policy{}, &InvalidError{"limit", fmt.Sprintf("of policy %s is %d, it must be 0 to %d or unlimited", name, limit, MaxUnits)}
+		return Policy{}, &InvalidError{"limit", fmt.Sprintf("of policy %s is %d, it must be 0 to %d or unlimited", name, limit, int64(MaxUnits))}
 	}
 	if schedule.schedule == nil {
 		return Policy{}, &InvalidError{"window", fmt.Sprintf("of policy %s is missing", name)}
@@ -69,7 +69,7 @@ func ParseLimit(text string) (int64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n > MaxUnits {
-		return 0, &InvalidError{"limit", fmt.Sprintf("%q is not a whole number from 0 to %d, nor unlimited", text, MaxUnits)}
+		return 0, &InvalidError{"limit", fmt.Sprintf("%q is not a whole number from 0 to %d, nor unlimited", text, int64(MaxUnits))}
 	}
 	return int64(n), nil
 }
