@@ -12,7 +12,7 @@ test: ## Run all tests
 check: ## Run what CI runs: format, vet, wire, tests, race detector, the benchmark's build
 	bash .ci/run
 
-bench: ## Measure the server against its baselines (about three minutes; with wrk if it is installed)
+bench: ## Measure the server against its baselines (about five minutes; with wrk if it is installed)
 	go build -o bin/ratelimitlog ./cmd/ratelimitlog
 	cd cmd/bench && go build -o ../../bin/bench .
 	bin/bench -server bin/ratelimitlog $(BENCH)

@@ -13,7 +13,7 @@ import (
 
 // loadBuiltIn is the load for machines without wrk. It costs more of the
 // processor than wrk does, so that figures of the two do not compare.
-func loadBuiltIn(ctx context.Context, address string, o options, duration time.Duration) (result, error) {
+func loadBuiltIn(ctx context.Context, address string, asked request, o options, duration time.Duration) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
 	client := &fasthttp.HostClient{Addr: address, MaxConns: o.connections}
@@ -28,14 +28,13 @@ func loadBuiltIn(ctx context.Context, address string, o options, duration time.D
 		group.Go(func() {
 			request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 			for n := i; ctx.Err() == nil; n++ {
-				request.SetRequestURI("http://" + address + "/ping")
-				request.Header.Set("X-Client-Key", fmt.Sprintf("key-%d", n%o.keys))
-				asked := time.Now()
+				asked.write(request, address, fmt.Sprintf("key-%d", n%o.keys))
+				sent := time.Now()
 				if err := client.Do(request, response); err != nil {
 					failure.Store(&err)
 					return
 				}
-				latencies[i] = append(latencies[i], time.Since(asked))
+				latencies[i] = append(latencies[i], time.Since(sent))
 				if response.StatusCode() != fasthttp.StatusOK {
 					refused.Add(1)
 				}

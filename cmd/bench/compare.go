@@ -22,60 +22,85 @@ type scenario struct {
 	name    string
 	args    []string // of the ratelimitlog server; nil for a baseline
 	role    string   // of this program, for a baseline
-	against string   // the bare handler that answers the same bytes
-	valid   func(result) error
+	asked   request
+	status  int    // of the answers; where it is 429, a key's first ones are 200
+	against string // the bare handler that answers the same bytes, or the ping that is answered alike
 }
 
 const (
 	bareAllowed = "bare Fiber, bytes of an allowed ping"
 	bareRefused = "bare Fiber, bytes of a refused ping"
 	howTo       = "how-to pattern"
+	pingAllowed = "ping, allowed"
+	pingRefused = "ping, refused"
+	onePolicy   = "hit, one policy"
 )
 
 var scenarios = []scenario{
-	{name: bareAllowed, role: "bare-allowed", against: bareAllowed, valid: allAllowed},
-	{name: bareRefused, role: "bare-refused", against: bareRefused, valid: mostRefused},
-	{name: "ping, allowed", args: []string{"--limit", "999999999", "--window", "1d"}, against: bareAllowed, valid: allAllowed},
-	{name: "ping, refused", args: []string{"--limit", "5", "--window", "1d"}, against: bareRefused, valid: mostRefused},
-	{name: howTo, role: "howto", against: bareAllowed, valid: allAllowed},
+	{name: bareAllowed, role: "bare-allowed", asked: ping, status: 200, against: bareAllowed},
+	{name: bareRefused, role: "bare-refused", asked: ping, status: 429, against: bareRefused},
+	{name: pingAllowed, args: []string{"--limit", "999999999", "--window", "1d"}, asked: ping, status: 200, against: bareAllowed},
+	{name: pingRefused, args: []string{"--limit", "5", "--window", "1d"}, asked: ping, status: 429, against: bareRefused},
+	{name: howTo, role: "howto", asked: ping, status: 200, against: bareAllowed},
 }
 
-func allAllowed(r result) error {
-	if r.refused > 0 {
+var withPolicies = []string{"--policies", policyPath}
+
+// hits are scenarios of POST /v1/hits.
+var hits = []scenario{
+	{name: onePolicy, args: withPolicies, asked: hit("a"), status: 200, against: pingAllowed},
+	{name: "hit, two policies", args: withPolicies, asked: hit("a", "b"), status: 200, against: pingAllowed},
+	{name: "hit, sliding", args: withPolicies, asked: hit("sliding"), status: 200, against: pingAllowed},
+	{name: "hit, refused by one of two", args: withPolicies, asked: hit("a", "full"), status: 429, against: pingRefused},
+	{name: "hit, refused, sliding", args: withPolicies, asked: hit("full-sliding"), status: 429, against: pingRefused},
+}
+
+// warmUp loads the server for a second. A load knows only that an answer was not
+// 2xx: one answer is looked at here, lest errors be measured for refusals.
+func (s scenario) warmUp(ctx context.Context, o options, p *process) error {
+	if _, err := load(ctx, p.address, s.asked, o, time.Second); err != nil {
+		return err
+	}
+	status, err := s.asked.status(p.address)
+	if err == nil && status != s.status {
+		err = fmt.Errorf("the answer has status %d, not %d", status, s.status)
+	}
+	return err
+}
+
+func (s scenario) check(r result) error {
+	if s.status == 200 && r.refused > 0 {
 		return fmt.Errorf("%d answers were not 2xx", r.refused)
 	}
-	return nil
-}
-
-func mostRefused(r result) error {
-	if r.refused < r.requests/2 {
+	if s.status == 429 && r.refused < r.requests/2 {
 		return fmt.Errorf("only %d of %d answers were refusals", r.refused, r.requests)
 	}
 	return nil
 }
 
-// compare measures all scenarios in turn, round after round, and prints a table.
+// compare measures all scenarios in turn, round after round, and prints the tables.
 // The servers run beside each other, the ones that are not asked idle. A ratio is
 // the median of the rounds' ratios, not the ratio of medians: machines have fast and
 // slow spells, and what is measured seconds apart mostly falls into the same one.
 func compare(ctx context.Context, o options) error {
 	fmt.Fprintf(os.Stderr, "%s, %d connections, %d keys, %d rounds of %s, %s, %d cores\n",
 		loaderName(), o.connections, o.keys, o.rounds, o.duration, runtime.Version(), runtime.NumCPU())
+	all := slices.Concat(scenarios, hits)
 	processes := map[string]*process{}
-	for _, s := range scenarios {
+	for _, s := range all {
 		p, err := start(ctx, o, s)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		defer p.stop()
-		if _, err := load(ctx, p.address, o, time.Second); err != nil { // warm up
+		if err := s.warmUp(ctx, o, p); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		processes[s.name] = p
 	}
 	results := map[string][]result{}
 	for round := range o.rounds {
-		for _, s := range scenarios {
+		for _, s := range all {
 			r, err := measure(ctx, o, s, processes[s.name])
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
@@ -92,6 +117,15 @@ func compare(ctx context.Context, o options) error {
 		of := func(name string) float64 { return ratio(results[s.name], results[name]) }
 		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.1f | %s | %s | %d MiB |\n", s.name, m.perSecond,
 			of(s.against), of(bareAllowed), of(howTo), m.p50, m.p99, m.peakMemory>>20)
+	}
+	fmt.Println()
+	fmt.Println("| hit | requests/s | of one policy | of ping, same outcome | p50 | p99 | peak memory |")
+	fmt.Println("|---|---:|---:|---:|---:|---:|---:|")
+	for _, s := range hits {
+		m := median(results[s.name])
+		of := func(name string) float64 { return ratio(results[s.name], results[name]) }
+		fmt.Printf("| %s | %.0f | %.2f | %.2f | %s | %s | %d MiB |\n", s.name, m.perSecond,
+			of(onePolicy), of(s.against), m.p50, m.p99, m.peakMemory>>20)
 	}
 	return nil
 }
@@ -126,12 +160,12 @@ func middle[T int64 | float64 | time.Duration](results []result, of func(result)
 }
 
 func measure(ctx context.Context, o options, s scenario, p *process) (result, error) {
-	r, err := load(ctx, p.address, o, o.duration)
+	r, err := load(ctx, p.address, s.asked, o, o.duration)
 	if err != nil {
 		return result{}, err
 	}
 	if r.peakMemory, err = p.memory("VmHWM"); err != nil {
 		return result{}, err
 	}
-	return r, s.valid(r)
+	return r, s.check(r)
 }

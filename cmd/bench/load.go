@@ -28,17 +28,17 @@ func loaderName() string {
 	return "built-in load"
 }
 
-// load asks for /ping in a closed loop for a while.
-func load(ctx context.Context, address string, o options, duration time.Duration) (result, error) {
+// load asks in a closed loop for a while.
+func load(ctx context.Context, address string, asked request, o options, duration time.Duration) (result, error) {
 	if _, err := exec.LookPath("wrk"); err != nil {
-		return loadBuiltIn(ctx, address, o, duration)
+		return loadBuiltIn(ctx, address, asked, o, duration)
 	}
-	script, err := os.CreateTemp("", "ping-*.lua")
+	script, err := os.CreateTemp("", "requests-*.lua")
 	if err != nil {
 		return result{}, err
 	}
 	defer os.Remove(script.Name())
-	if _, err := script.WriteString(pingScript); err != nil {
+	if _, err := script.WriteString(requestsScript); err != nil {
 		return result{}, err
 	}
 	if err := script.Close(); err != nil {
@@ -46,17 +46,17 @@ func load(ctx context.Context, address string, o options, duration time.Duration
 	}
 	out, err := exec.CommandContext(ctx, "wrk", "--latency", "-t", "2", "-c", strconv.Itoa(o.connections),
 		"-d", fmt.Sprintf("%ds", int(duration.Seconds())), "-s", script.Name(),
-		"http://"+address, "--", strconv.Itoa(o.keys)).CombinedOutput()
+		"http://"+address, "--", strconv.Itoa(o.keys), asked.method, asked.path, asked.body).CombinedOutput()
 	if err != nil {
 		return result{}, fmt.Errorf("wrk: %w: %s", err, out)
 	}
 	return parseWrk(string(out))
 }
 
-// pingScript makes every request once and sends them in turn.
+// requestsScript makes every request once and sends them in turn.
 //
-//go:embed ping.lua
-var pingScript string
+//go:embed requests.lua
+var requestsScript string
 
 var (
 	wrkRate     = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)

@@ -57,13 +57,12 @@ func sendKeys(ctx context.Context, address string, connections, first, last int)
 	for range connections {
 		group.Go(func() {
 			request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-			request.SetRequestURI("http://" + address + "/ping")
 			for ctx.Err() == nil && failure.Load() == nil {
 				n := next.Add(1) - 1
 				if n >= int64(last) {
 					return
 				}
-				request.Header.Set("X-Client-Key", fmt.Sprintf("distinct-key-%d", n))
+				ping.write(request, address, fmt.Sprintf("distinct-key-%d", n))
 				err := client.Do(request, response)
 				if code := response.StatusCode(); err == nil && code >= 500 {
 					err = fmt.Errorf("status %d", code)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,8 +20,16 @@ type process struct {
 	dir     string // its working directory, removed when it stops
 }
 
-// start runs a scenario's server in an empty directory and waits until it says
-// where it listens.
+// policyFile is written into the working directory of every process, under
+// policyPath.
+//
+//go:embed policies.yaml
+var policyFile []byte
+
+const policyPath = "policies.yaml"
+
+// start runs a scenario's server in a directory that holds nothing but the
+// policies, and waits until it says where it listens.
 func start(ctx context.Context, o options, s scenario) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -37,6 +46,9 @@ func start(ctx context.Context, o options, s scenario) (*process, error) {
 		p.cmd = exec.CommandContext(ctx, o.server, append([]string{"serve", "--addr", "127.0.0.1:0"}, s.args...)...)
 	}
 	p.cmd.Dir = dir
+	if err := os.WriteFile(filepath.Join(dir, policyPath), policyFile, 0o644); err != nil {
+		return nil, err
+	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
