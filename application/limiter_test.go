@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -108,35 +110,59 @@ func TestManyGoroutinesAndTwoLimitersAdmitExactlyTheLimit(t *testing.T) {
 }
 
 // Whatever is hit in whatever order, what was allowed fits the limits, what was
-// refused did not, and counters and log agree.
+// refused did not, and answers, counters and log agree, also where the answers come
+// from a memory that forgets, of policies that slide and of one in shadow.
 func TestAnySequenceOfHitsAgreesWithAModel(t *testing.T) {
 	store := openStore(t)
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		limit := rapid.Int64Range(1, 12).Draw(rt, "limit")
 		clock := newClock(newYear)
-		policies, err := application.NewRules(domain.Rules{Policies: []domain.Policy{policy(t, "default", limit, time.Minute), policy(t, "wide", 20, time.Hour)}})
+		dark := policy(t, "dark", 4, time.Minute)
+		dark.Shadow = true
+		policies := map[string]domain.Policy{
+			"default": policy(t, "default", rapid.Int64Range(1, 12).Draw(rt, "limit"), time.Minute),
+			"wide":    policy(t, "wide", 20, time.Hour), "slide": scheduled(t, "slide", 6, "sliding 2s"), "dark": dark,
+		}
+		rules, err := application.NewRules(domain.Rules{Policies: slices.Collect(maps.Values(policies))})
 		if err != nil {
 			t.Fatal(err)
 		}
 		options := clock.options()
-		options.FullWindows = rapid.IntRange(1, 4).Draw(rt, "memory")
-		l, stop := application.NewLimiter(policies, application.Stores{Units: store, Counter: store}, options)
+		options.FullWindows = rapid.IntRange(1, 8).Draw(rt, "memory")
+		l, stop := application.NewLimiter(rules, application.Stores{Units: store, Counter: store}, options)
 		defer stop()
 		type row struct{ used, refused int64 }
-		model := map[string]row{}
-		sets := [][]string{{"default"}, {"wide"}, {"default", "wide"}, {"wide", "default"}}
-		for range rapid.IntRange(1, 30).Draw(rt, "hits") {
-			h := domain.Hit{
-				Key:      fmt.Sprintf("%d-%d", run, rapid.IntRange(0, 2).Draw(rt, "key")),
-				Policies: sets[rapid.IntRange(0, 3).Draw(rt, "policies")],
-				Cost:     rapid.Int64Range(1, limit).Draw(rt, "cost"),
+		type window struct {
+			policy, key string
+			start       int64
+		}
+		model := map[window]row{}
+		allowedSum, refusedSum := map[string]int64{}, map[string]int64{}
+		subsets := rapid.Permutation([]string{"default", "wide", "slide", "dark"})
+		for range rapid.IntRange(1, 40).Draw(rt, "hits") {
+			if rapid.IntRange(0, 3).Draw(rt, "waits") == 0 {
+				mustHit(t, l, hit("k", 0)) // counts what was refused: a clock that jumps leaves no time to
+				clock.advance(time.Duration(rapid.IntRange(1, 2500).Draw(rt, "ms")) * time.Millisecond)
 			}
-			limits := map[string]int64{"default": limit, "wide": 20}
-			want := true
-			for _, p := range h.Policies {
-				want = want && model[p+h.Key].used+h.Cost <= limits[p]
+			h := domain.Hit{
+				Key:      fmt.Sprintf("%d-%d", run, rapid.IntRange(0, 1).Draw(rt, "key")),
+				Policies: subsets.Draw(rt, "policies")[:rapid.IntRange(1, 4).Draw(rt, "of them")],
+				Cost:     rapid.Int64Range(1, min(policies["default"].Limit, 6)).Draw(rt, "cost"),
+			}
+			at, want := clock.now(), true
+			windows, refuses := make([]window, len(h.Policies)), make([]bool, len(h.Policies))
+			for i, name := range h.Policies {
+				p := policies[name]
+				span := p.Schedule.At(at)
+				windows[i] = window{name, h.Key, span.Start.Unix()}
+				used := model[windows[i]].used
+				if name == "slide" { // what has not slid out of the two seconds before, rounded up
+					before, left := model[window{name, h.Key, span.Start.Unix() - 2}].used, int64(span.End.Sub(at))
+					used += (before*left + int64(2*time.Second) - 1) / int64(2*time.Second)
+				}
+				refuses[i] = used+h.Cost > p.Limit
+				want = want && (!refuses[i] || p.Shadow)
 			}
 			d, err := l.Hit(context.Background(), h)
 			if err != nil {
@@ -145,29 +171,32 @@ func TestAnySequenceOfHitsAgreesWithAModel(t *testing.T) {
 			if d.Allowed != want {
 				rt.Fatalf("%+v: allowed = %v, want %v", h, d.Allowed, want)
 			}
-			for i, p := range h.Policies {
-				r := model[p+h.Key]
+			for i, w := range windows {
+				r := model[w]
 				switch {
+				case refuses[i]:
+					r.refused += h.Cost
+					refusedSum[h.Key] += h.Cost
 				case want:
 					r.used += h.Cost
-				case r.used+h.Cost > limits[p]:
-					r.refused += h.Cost
+					allowedSum[h.Key] += h.Cost
 				}
-				model[p+h.Key] = r
-				if got := d.Policies[i]; got.Used() != r.used || got.Refused != r.refused {
-					rt.Fatalf("%+v under %s: %+v, want %+v", h, p, got.Tally, r)
+				model[w] = r
+				if got := d.Policies[i]; got.Used() != r.used || got.Refused != r.refused || got.Refuses != refuses[i] {
+					rt.Fatalf("%+v under %s: %+v, want %+v, refuses %v", h, w.policy, got.Tally, r, refuses[i])
 				}
 			}
 		}
-		for k := range 3 {
+		for k := range 2 {
 			key := fmt.Sprintf("%d-%d", run, k)
-			wantCounter(t, l, key, model["default"+key].used+model["default"+key].refused, model["default"+key].refused)
-			allowed, refused := sums(t, store, key)
-			if used := model["default"+key].used + model["wide"+key].used; allowed != used {
-				rt.Fatalf("the log of %s has %d allowed, want %d", key, allowed, used)
+			for name, p := range policies {
+				r := model[window{name, key, p.Schedule.At(clock.now()).Start.Unix()}]
+				if got := mustHit(t, l, domain.Hit{Key: key, Policies: []string{name}}).Policies[0]; got.Used() != r.used || got.Refused != r.refused {
+					rt.Fatalf("%s of %s is %+v, want %+v", name, key, got.Tally, r)
+				}
 			}
-			if want := model["default"+key].refused + model["wide"+key].refused; refused != want {
-				rt.Fatalf("the log of %s has %d refused, want %d", key, refused, want)
+			if allowed, refused := sums(t, store, key); allowed != allowedSum[key] || refused != refusedSum[key] {
+				rt.Fatalf("the log of %s has %d allowed and %d refused, want %d and %d", key, allowed, refused, allowedSum[key], refusedSum[key])
 			}
 		}
 	})
@@ -456,8 +485,8 @@ func TestSlidingForgetsWhatIsWindowsOld(t *testing.T) { // case 5
 	wantSliding(t, l, yes, yes, yes, yes, yes, yes, yes, yes, yes, yes, no)
 }
 
-// A refusal by a sliding window is certain for no time at all.
-func TestSlidingRefusalsAreNotRemembered(t *testing.T) {
+// A refusal by a sliding window is remembered, and what slides out is not.
+func TestASlidingRefusalLastsUntilEnoughHasSlidOut(t *testing.T) {
 	clock := newClock(newYear)
 	l := newLimiter(t, openStore(t), clock.options(), 3, scheduled(t, "sliding", 10, "sliding 2s"))
 	wantSliding(t, l, yes, yes, yes, yes, yes, yes, yes, yes, yes, yes, no)
