@@ -17,11 +17,22 @@ import (
 // servePolicies runs a server with a policy file.
 func servePolicies(t *testing.T, policies string) *service {
 	t.Helper()
+	return servePoliciesWith(t, policies, nil)
+}
+
+// servePoliciesWith is servePolicies with more to the configuration.
+func servePoliciesWith(t *testing.T, policies string, change func(*ratelimitlog.Config)) *service {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "policies.yaml")
 	if err := os.WriteFile(file, []byte(policies), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return serve(t, func(c *ratelimitlog.Config) { c.PolicyFile = file })
+	return serve(t, func(c *ratelimitlog.Config) {
+		c.PolicyFile = file
+		if change != nil {
+			change(c)
+		}
+	})
 }
 
 const burstAndDaily = `policies:
@@ -65,6 +76,21 @@ func TestAHitOnSeveralPoliciesIsAllOrNothing(t *testing.T) { // case 46
 		counter("default", true, 3, 0, 0, 3, minute[1], minute[2])+`]}`)
 	if a := s.request(t, "GET", "/v1/counters?key=alice&policy=daily"); !strings.HasPrefix(a.body, `{"key":"alice","counters":[{"policy":"daily"`) || strings.Count(a.body, "policy") != 1 {
 		t.Errorf("one counter: %s", a.body)
+	}
+}
+
+func TestAPolicyThatDoesNotRefuseIsNotChargedForWhatAnotherRefuses(t *testing.T) {
+	s := servePolicies(t, "policies: {user: {limit: 1, window: 1m}, site: {limit: 100, window: 1m}}\n")
+	allowed := 0
+	for range 50 {
+		if s.post(t, "/v1/hits", `{"key":"k","policies":["site","user"]}`).status == 200 {
+			allowed++
+		}
+	}
+	a := s.request(t, "GET", "/v1/counters?key=k")
+	if allowed != 1 || !strings.Contains(a.body, `"policy":"site","allowed":true,"limit":100,"count":1,"refused":0,"remaining":99`) ||
+		!strings.Contains(a.body, `"policy":"user","allowed":true,"limit":1,"count":50,"refused":49,"remaining":0`) {
+		t.Errorf("%d allowed, %s", allowed, a.body)
 	}
 }
 

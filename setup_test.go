@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -106,29 +107,26 @@ type answer struct {
 // request sends a request with headers given as name, value, name, value.
 func (s *service) request(t testing.TB, method, target string, headers ...string) answer {
 	t.Helper()
-	r, err := http.NewRequest(method, s.url+target, nil)
+	return s.send(t, http.DefaultClient, method, target, "", headers...)
+}
+
+// post sends a JSON body.
+func (s *service) post(t testing.TB, target, body string, headers ...string) answer {
+	t.Helper()
+	return s.send(t, http.DefaultClient, "POST", target, body, headers...)
+}
+
+// send sends a request with a body and headers given as name, value, name, value.
+func (s *service) send(t testing.TB, client *http.Client, method, target, body string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequest(method, s.url+target, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{response.StatusCode, response.Header, string(body)}
-}
-
-// post sends a JSON body.
-func (s *service) post(t testing.TB, target, body string) answer {
-	t.Helper()
-	response, err := http.Post(s.url+target, "application/json", strings.NewReader(body))
+	response, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,5 +185,12 @@ func (a answer) wantHeader(t testing.TB, name string, values ...string) {
 		if got[i] != values[i] {
 			t.Errorf("%s: %q, want %q", name, got, values)
 		}
+	}
+}
+
+func decodeJSON(t testing.TB, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%q: %v", text, err)
 	}
 }

@@ -4,20 +4,19 @@ import "strings"
 
 // CanonicalPath is the one spelling of a request's path that routes are compared
 // with. Everything that some server takes for the same path comes to the same
-// spelling: without the query and without parameters (";v=1"), percent escapes
+// spelling: without query, fragment and parameters (";v=1"), percent escapes
 // decoded until none is left, "\" as "/", no empty and no "." segments, ".."
 // resolved, no slash at the end, and lower case.
 func CanonicalPath(path string) string {
 	if isCanonical(path) {
 		return path
 	}
-	path, _, _ = strings.Cut(path, "?")
-	for {
-		decoded := unescape(path)
-		if decoded == path {
-			break
+	for again := true; again; {
+		if end := strings.IndexAny(path, "?#"); end >= 0 {
+			path = path[:end]
 		}
-		path = decoded
+		decoded := unescape(path)
+		path, again = decoded, decoded != path
 	}
 	path = strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
 	var segments []string

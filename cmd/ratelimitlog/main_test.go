@@ -222,6 +222,43 @@ func TestExitStatusesOfErrors(t *testing.T) {
 	}
 }
 
+func TestQuotas(t *testing.T) {
+	c := newCommand(t)
+	c.want(0, []string{"migrate"})
+	c.want(2, []string{"quota", "get", "alice"}, `no quota named "alice"`)
+	c.want(0, []string{"quota", "set", "alice", "5"}, `policy default: "alice" has the limit 5`)
+	c.want(0, []string{"quota", "set", "bob", "unlimited"}, "unlimited")
+	c.want(0, []string{"quota", "get", "alice"}, "the limit 5")
+	if got, want := c.want(0, []string{"quota", "list", "--json"}), `{"policy":"default","key":"alice","limit":5}`+"\n"+`{"policy":"default","key":"bob","limit":"unlimited"}`+"\n"; got != want {
+		t.Errorf("quota list: %s, want %s", got, want)
+	}
+	c.want(0, []string{"hit", "alice", long, "--limit=2", "--cost=5"}, "0 of 5 left")
+	c.want(3, []string{"hit", "alice", long, "--limit=2"}, "refused")
+	c.want(0, []string{"status", "alice", long, "--limit=2"}, "0 of 5 left")
+	c.want(0, []string{"quota", "unset", "alice"}, "its own limit applies")
+	c.want(0, []string{"status", "alice", long, "--limit=2"}, "0 of 2 left")
+	c.want(0, []string{"calls"}, "quota set", "quota unset", "CLI quota set")
+	for _, m := range [][]string{{"quota", "set", "alice", "-1"}, {"quota", "set", "alice", "1.5"}, {"quota", "set", "", "1"}, {"quota", "set", "alice"}, {"quota"}, {"quota", "set", "alice", "1", "--policy=nope"}} {
+		c.want(2, m)
+	}
+}
+
+func TestStatusAndResetOfSeveralPolicies(t *testing.T) {
+	c := newCommand(t)
+	if err := os.WriteFile("p.yaml", []byte("policies: {a: {limit: 5, window: 36500d}, b: {limit: 7, window: 36500d}, default: {limit: 9, window: 36500d}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("RATELIMITLOG_POLICIES", "p.yaml")
+	c.want(0, []string{"hit", "k", "--policy=a,b"})
+	c.want(0, []string{"status", "k", "--policy=b,a"}, "policy b: 6 of 7 left", "policy a: 4 of 5 left")
+	c.want(0, []string{"status", "k", "--all", "--json"}, `{"key":"k","counters":[{"policy":"a",`, `"policy":"default"`)
+	c.want(0, []string{"reset", "k", "--policy=a"}, `policy a: "k" starts anew`)
+	c.want(0, []string{"status", "k", "--all"}, "policy a: 5 of 5 left", "policy b: 6 of 7 left")
+	c.want(0, []string{"reset", "k", "--all"}, "policy a:", "policy b:", "policy default:")
+	c.want(0, []string{"status", "k", "--all"}, "policy b: 7 of 7 left")
+	c.want(2, []string{"status", "k", "--policy=a,a"}, `policies name "a" twice`)
+}
+
 func TestPolicyFiles(t *testing.T) {
 	c := newCommand(t)
 	example := c.want(0, []string{"policies", "example"})

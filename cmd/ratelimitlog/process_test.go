@@ -100,6 +100,17 @@ func (a *answers) add(key string, status int) {
 // load pings the servers with clients at a time until each has sent requests, or
 // the context ends, or no server answers any more.
 func load(ctx context.Context, a *answers, clients, requests int, key func(client, n int) string, urls ...string) {
+	loadWith(ctx, a, clients, requests, key, func(url, key string, _ int) (*http.Request, error) {
+		r, err := http.NewRequest("GET", url+"/ping", nil)
+		if err == nil {
+			r.Header.Set("X-Client-Key", key)
+		}
+		return r, err
+	}, urls...)
+}
+
+// loadWith is load with other requests: ask makes the n-th of a client.
+func loadWith(ctx context.Context, a *answers, clients, requests int, key func(client, n int) string, ask func(url, key string, n int) (*http.Request, error), urls ...string) {
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
@@ -108,11 +119,10 @@ func load(ctx context.Context, a *answers, clients, requests int, key func(clien
 		group.Go(func() {
 			for n := 0; n < requests && ctx.Err() == nil; n++ {
 				k := key(c, n)
-				r, err := http.NewRequest("GET", urls[(c+n)%len(urls)]+"/ping", nil)
+				r, err := ask(urls[(c+n)%len(urls)], k, n)
 				if err != nil {
 					panic(err)
 				}
-				r.Header.Set("X-Client-Key", k)
 				response, err := client.Do(r)
 				if err != nil {
 					return
@@ -173,6 +183,41 @@ func TestOneAndTwoProcessesAdmitExactlyTheLimit(t *testing.T) { // case 70
 				t.Errorf("hits in the log, allowed and refused = %s", got)
 			}
 		})
+	}
+}
+
+func TestTwoProcessesChargeAllPoliciesOfAHitOrNone(t *testing.T) { // case 46
+	dir := t.TempDir()
+	file, policies := filepath.Join(dir, "test.db"), filepath.Join(dir, "policies.yaml")
+	if err := os.WriteFile(policies, []byte("policies: {user: {limit: 50, window: 36500d}, site: {limit: 5000, window: 36500d}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one, other := startServer(t, file, "--policies="+policies), startServer(t, file, "--policies="+policies)
+	var a answers
+	const keys, each = 200, 64 // hits for each key
+	loadWith(t.Context(), &a, 64, keys*each/64, func(client, n int) string { return fmt.Sprint("key-", (client*7+n)%keys) },
+		func(url, key string, n int) (*http.Request, error) {
+			names := []string{`["user","site"]`, `["site","user"]`}[n%2]
+			return http.NewRequest("POST", url+"/v1/hits", strings.NewReader(`{"key":"`+key+`","policies":`+names+`}`))
+		}, one.url, other.url)
+	for _, s := range []*server{one, other} {
+		if status := s.end(t, syscall.SIGTERM); status != 0 {
+			t.Errorf("exit status %d: %s", status, s.stderr)
+		}
+	}
+	if len(a.count) != keys {
+		t.Errorf("%d keys were answered", len(a.count))
+	}
+	for key, got := range a.count {
+		if got[200] != 50 || got[429] != each-50 || len(got) != 2 {
+			t.Errorf("%s was answered %v", key, got)
+		}
+	}
+	for policy, want := range map[string]string{"user": "12800 2800 10000", "site": "10000 0 10000"} {
+		got := query[string](t, file, `SELECT sum(count)||' '||sum(refused)||' '||(SELECT sum(cost*hits) FROM api_calls WHERE policy = ?1 AND allowed) FROM rate_limit_windows WHERE policy = ?1`, policy)
+		if got != want {
+			t.Errorf("%s has count, refused, and allowed in the log of %s, want %s", policy, got, want)
+		}
 	}
 }
 

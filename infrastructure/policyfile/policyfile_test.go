@@ -92,6 +92,40 @@ func TestErrorsNameLineAndColumn(t *testing.T) { // cases 19, 22, 37, 139
 	}
 }
 
+func TestErrorsOfRoutesNameLineAndColumn(t *testing.T) {
+	const head = "policies: {a: {limit: 1, window: 1m}}\n"
+	for name, c := range map[string]struct{ file, want string }{
+		"no list":            {"routes: {}\n", "f:2:9: routes must be a list"},
+		"no mapping":         {"routes: [x]\n", `f:2:10: a route must be a mapping, it is "x"`},
+		"unknown member":     {"routes:\n- {path: /, key: bearer, policies: [a], limit: 1}\n", `f:3:41: a route has no member "limit"`},
+		"no path":            {"routes:\n- {key: bearer, policies: [a]}\n", "f:3:3: the route has no path"},
+		"no key":             {"routes:\n- {path: /, policies: [a]}\n", "f:3:3: the route has no key"},
+		"no policies":        {"routes:\n- {path: /, key: bearer}\n", "f:3:3: the route has no policies"},
+		"empty policies":     {"routes:\n- {path: /, key: bearer, policies: []}\n", "route /: policies must name at least one"},
+		"unknown policy":     {"routes:\n- {path: /, key: bearer, policies: [a, b]}\n", `f:3:40: there is no policy named "b"`},
+		"relative path":      {"routes:\n- {path: x, key: bearer, policies: [a]}\n", `f:3:10: path must begin with / or be "*", it is "x"`},
+		"bad method":         {"routes:\n- {path: /, methods: [get], key: bearer, policies: [a]}\n", `methods has "get"`},
+		"no methods":         {"routes:\n- {path: /, methods: [], key: bearer, policies: [a]}\n", "f:3:22: methods is empty"},
+		"unknown key source": {"routes:\n- {path: /, key: cookie, policies: [a]}\n", `f:3:18: key source "cookie" is not known`},
+		"secret header":      {"routes:\n- {path: /, key: header Authorization, policies: [a]}\n", `f:3:18: key must not be the header Authorization`},
+		"header as fallback": {"routes:\n- {path: /, key: bearer, fallback: header X, policies: [a]}\n", `fallback is "header X", it must be`},
+		"clash":              {"routes:\n- {path: /x, key: bearer, policies: [a]}\n- {path: /X/, methods: [GET], key: bearer, policies: [a]}\n", "f:4:3: route /X/: path /x has a route already for the same methods"},
+		"bad proxy":          {"client_address: {trusted_proxies: [10.0.0.0/33]}\n", `f:2:36: trusted_proxies has "10.0.0.0/33"`},
+		"everybody trusted":  {"client_address: {trusted_proxies: [0.0.0.0/0]}\n", `f:2:36: trusted_proxies has "0.0.0.0/0", which trusts everybody`},
+		"bad header":         {"client_address: {header: \"X Y\"}\n", `f:2:26: header name "X Y" has ' ' at byte 1`},
+		"bad prefix":         {"client_address: {ipv6_prefix: 16}\n", `f:2:31: ipv6_prefix must be a whole number from 32 to 128, it is "16"`},
+		"no prefix":          {"client_address: {ipv6_prefix: x}\n", `f:2:31: ipv6_prefix must be`},
+		"unknown address":    {"client_address: {proxies: []}\n", `f:2:18: client_address has no member "proxies"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules, err := policyfile.Parse("f", []byte(head+c.file))
+			if err == nil || !strings.Contains(err.Error(), c.want) || rules.Policies != nil {
+				t.Errorf("read %v, %v\nwant an error with %q", rules, err, c.want)
+			}
+		})
+	}
+}
+
 func TestAllErrorsAreToldAtOnce(t *testing.T) { // case 140
 	_, err := policyfile.Parse("f", []byte("policies:\n  a: {limit: x, window: y}\n  b: {limit: 1, window: 1m}\n  c: 5\n"))
 	if err == nil || strings.Count(err.Error(), "\n") != 2 || !strings.Contains(err.Error(), `f:4:6: policy c must be a mapping, it is "5"`) {
@@ -106,7 +140,7 @@ func TestAFileThatIsNotThereIsNamed(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{policyfile.Example, "", "policies: {a: {limit: 1, window: 1m}}", "policies: *a", "a: &a [*a]", "? a", "policies: !!x {}"} {
+	for _, seed := range []string{policyfile.Example, "", "policies: {a: {limit: 1, window: 1m}}", "policies: *a", "a: &a [*a]", "? a", "policies: !!x {}", "policies: {a: {limit: 1, window: 1m}}\nroutes: [{path: /, key: bearer, policies: [a]}]"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
