@@ -139,10 +139,19 @@ func (l *Limiter) HitRoute(ctx context.Context, request domain.Request, origin d
 	}
 	origin.Path = logged(origin.Path, route.Path)
 	d, err = l.hit(ctx, rules, domain.Hit{Key: key, Policies: route.Policies, Cost: 1, Origin: origin})
-	if invalid := (*domain.InvalidError)(nil); errors.As(err, &invalid) && invalid.Field == "key" && route.Key.Header() != "" {
-		err = &domain.InvalidError{Field: route.Key.Header(), Reason: invalid.Reason}
+	if err != nil {
+		err = aboutHeader(err, route)
 	}
 	return d, true, err
+}
+
+// aboutHeader makes an error about the key one about the header that it came from.
+func aboutHeader(err error, route *domain.Route) error {
+	var invalid *domain.InvalidError
+	if errors.As(err, &invalid) && invalid.Field == "key" && route.Key.Header() != "" {
+		return &domain.InvalidError{Field: route.Key.Header(), Reason: invalid.Reason}
+	}
+	return err
 }
 
 // logged is a copy of a path as the log has it: text of at most 512 bytes. known

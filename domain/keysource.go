@@ -9,10 +9,10 @@ import (
 // KeySource says what of a request is its key: who is limited. The zero value is
 // the client's address.
 //
-// Keys from different sources never meet: those made from an address begin with
-// "ip:", those from a bearer token with "bearer:", and a header's value that begins
-// with one of these, or with "header:", gets "header:" in front. Other values of
-// headers, and constants, are the key as they are.
+// Keys that a client can choose never meet those made from its address, which begin
+// with "ip:", or from a bearer token, which begin with "bearer:": a header's value
+// that begins with one of these, or with "header:", gets "header:" in front. Other
+// values of headers, and constants, are the key as they are.
 type KeySource struct {
 	kind keySourceKind
 	text string // the header's name, or the constant

@@ -59,7 +59,8 @@ func (s *Server) limited(h handler) handler {
 			send(c, &refusal)
 			return nil
 		}
-		r.decision = &decision
+		allowed := decision // of its own, so that refusals need no memory
+		r.decision = &allowed
 		return h(c, r)
 	}
 }
