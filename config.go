@@ -97,11 +97,10 @@ func (c Config) withDefaults(rules domain.Rules) (domain.Rules, error) {
 	if !slices.ContainsFunc(rules.Policies, func(p domain.Policy) bool { return p.Name == fallback.Name }) {
 		rules.Policies = append(rules.Policies, fallback)
 	}
-	ping := domain.PingRoute()
-	if route := rules.Routes.Match(ping.Methods[0], ping.Path); route == nil || route.Path != ping.Path {
-		return rules, rules.Routes.Add(ping)
+	if slices.ContainsFunc(rules.Routes.All(), func(r *domain.Route) bool { return r.Path == domain.PingPath }) {
+		return rules, nil
 	}
-	return rules, nil
+	return rules, rules.Routes.Add(domain.PingRoute())
 }
 
 // check refuses numbers that make no sense; the rest is checked where it is used.

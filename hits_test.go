@@ -133,6 +133,10 @@ func TestBodiesThatMakeNoSensePointAtTheMember(t *testing.T) { // cases 31, 32, 
 		`{"key":"","policies":["burst"]}`:                              `"detail":"key must not be empty","pointer":"#/key"`,
 		`{"key":"a\u0000","policies":["burst"]}`:                       `"detail":"key has the control character U+0000 at byte 1","pointer":"#/key"`,
 		`{"key":"\ud800","policies":["burst"]}`:                        `"detail":"it has half of a surrogate pair","pointer":"#/key"`,
+		`{"key":"a\udc00","policies":["burst"]}`:                       `half of a surrogate pair`,
+		`{"key":"\ud800a","policies":["burst"]}`:                       `half of a surrogate pair`,
+		`{"key":"\\ufffd\ud800","policies":["burst"]}`:                 `half of a surrogate pair`,
+		`{"key":"\ud83d\ud83d\ude00","policies":["burst"]}`:            `half of a surrogate pair`,
 		`{"key":"a","policies":"burst"}`:                               `"detail":"it must be a list of strings","pointer":"#/policies"`,
 		`{"key":"a","policies":[]}`:                                    `"detail":"policies must name at least one policy","pointer":"#/policies"`,
 		`{"key":"a","policies":["burst",1]}`:                           `"detail":"it must be a string","pointer":"#/policies/1"`,
@@ -165,6 +169,17 @@ func TestBodiesThatMakeNoSensePointAtTheMember(t *testing.T) { // cases 31, 32, 
 	}
 }
 
+func TestKeysInJSONAreTheCharactersThatTheyStandFor(t *testing.T) { // case 53
+	s := servePolicies(t, burstAndDaily)
+	for written, key := range map[string]string{`\ud83d\ude00`: "\U0001F600", `\\ufffd`: `\ufffd`, `\ufffd`: "\ufffd", `\u00e9`: "\u00e9", `\/\"`: `/"`} {
+		a := s.post(t, "/v1/hits", `{"key":"`+written+`","policies":["burst"],"cost":0}`)
+		var got struct{ Key string }
+		if decodeJSON(t, a.body, &got); a.status != 200 || got.Key != key {
+			t.Errorf("%s is %q, want %q: %d %s", written, got.Key, key, a.status, a.body)
+		}
+	}
+}
+
 func TestPackedBodiesAreNotUnpacked(t *testing.T) {
 	s := servePolicies(t, burstAndDaily)
 	var packed bytes.Buffer
@@ -187,6 +202,46 @@ func TestCostZeroOverHTTPLooks(t *testing.T) {
 	for range 3 {
 		if a := s.post(t, "/v1/hits", `{"key":"k","policies":["burst"],"cost":0}`); a.status != 200 || !strings.Contains(a.body, `"count":2,"refused":0,"remaining":0`) {
 			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+}
+
+func TestALimitThatChangesUnderUseLeavesTheDifference(t *testing.T) { // cases 86, 142, 143
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	s := serve(t, func(c *ratelimitlog.Config) {
+		c.PolicyFile, c.ReloadEvery = file, 10*time.Millisecond
+		if err := os.WriteFile(file, []byte("policies: {default: {limit: 10, window: 1m}}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	change := func(limit string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte("policies: {default: {limit: "+limit+", window: 1m}}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+		for begun := time.Now(); !strings.Contains(s.request(t, "GET", "/v1/policies").body, `"limit":`+limit+","); time.Sleep(time.Millisecond) {
+			if time.Since(begun) > 10*time.Second {
+				t.Fatalf("the limit never becomes %s", limit)
+			}
+		}
+	}
+	for range 7 {
+		s.ping(t, "k")
+	}
+	change("5")
+	if a := s.request(t, "GET", "/status?key=k"); !strings.Contains(a.body, `"limit":5,"count":7,"refused":0,"remaining":0`) {
+		t.Errorf("status %s", a.body)
+	}
+	if a := s.ping(t, "k"); a.status != 429 || a.header.Get("X-RateLimit-Remaining") != "0" {
+		t.Errorf("ping: %d %v", a.status, a.header)
+	}
+	change("20")
+	for i := 1; i <= 14; i++ {
+		if a := s.ping(t, "k"); a.status != map[bool]int{true: 200, false: 429}[i <= 13] {
+			t.Errorf("ping %d: %d", i, a.status)
 		}
 	}
 }
@@ -236,7 +291,7 @@ func TestAPolicyFileIsReloadedWholeOrNotAtAll(t *testing.T) { // cases 139, 140,
 		write(bad.text)
 		for deadline := time.Now().Add(10 * time.Second); ; {
 			a := s.request(t, "GET", "/readyz")
-			if a.status == 200 && strings.Contains(a.body, `"status":"ready","last_reload":"`+file+":") && strings.Contains(a.body, bad.why) {
+			if a.status == 200 && strings.Contains(a.body, `"status":"ready","last_reload":"failed: `+file+":") && strings.Contains(a.body, bad.why) {
 				break
 			}
 			if time.Now().After(deadline) {

@@ -213,7 +213,7 @@ func TestPreflightsAreNeverCharged(t *testing.T) { // case 94
 }
 
 func TestOriginsThatMakeNoSenseAreRefused(t *testing.T) {
-	for _, origin := range []string{"app.example.com", "https://", "https://*.example.com", "https://a.example/", "ftp://a", "https://a b", "", "null"} {
+	for _, origin := range []string{"app.example.com", "https://", "https://*.example.com", "https://a.example/", "ftp://a", "https://a b", "", "null", "https://a:443"} {
 		_, _, err := ratelimitlog.NewServer(t.Context(), ratelimitlog.Config{DSN: "sqlite::memory:", CORSOrigins: []string{origin}})
 		if err == nil || !strings.Contains(err.Error(), "cors-origins has") {
 			t.Errorf("%q: %v", origin, err)

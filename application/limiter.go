@@ -214,14 +214,31 @@ func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
 // empty unit of work.
 func (l *Limiter) Ping(ctx context.Context) error { return l.committer.ping(ctx) }
 
+// Counters looks at the counters of key under the policies, or under all that are
+// in force if none is named. It is a hit of cost 0.
+func (l *Limiter) Counters(ctx context.Context, key string, policies ...string) (domain.Decision, error) {
+	rules := l.rules.inForce.Load()
+	return l.hit(ctx, rules, domain.Hit{Key: key, Policies: rules.named(policies)})
+}
+
 // Reset forgets the windows of key under each of the policies and writes that to
 // the log. hit names key and policies; its cost takes no part. Resetting what was
 // never hit is no error. Limiters of other processes may go on refusing from
 // memory for up to a second.
 func (l *Limiter) Reset(ctx context.Context, hit domain.Hit) error {
+	return l.reset(ctx, l.rules.inForce.Load(), hit)
+}
+
+// ResetAll is Reset under all policies in force.
+func (l *Limiter) ResetAll(ctx context.Context, key string, origin domain.Origin) error {
+	rules := l.rules.inForce.Load()
+	return l.reset(ctx, rules, domain.Hit{Key: key, Policies: rules.named(nil), Origin: origin})
+}
+
+func (l *Limiter) reset(ctx context.Context, rules *ruleSet, hit domain.Hit) error {
 	at := l.now()
 	hit.Cost = 0
-	slots, _, err := l.plan(nil, l.rules.inForce.Load(), &hit, at)
+	slots, _, err := l.plan(nil, rules, &hit, at)
 	if err != nil {
 		return err
 	}

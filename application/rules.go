@@ -47,6 +47,17 @@ func (r *Rules) Replace(rules domain.Rules) error {
 // Policies are the policies in force, sorted by name.
 func (r *Rules) Policies() []domain.Policy { return slices.Clone(r.inForce.Load().Policies) }
 
+// named is names, or the names of all policies if there are none.
+func (s *ruleSet) named(names []string) []string {
+	if len(names) > 0 {
+		return names
+	}
+	for _, policy := range s.Policies {
+		names = append(names, policy.Name)
+	}
+	return names
+}
+
 // policy is the policy of that name, or a *[domain.NotFoundError].
 func (s *ruleSet) policy(name string) (domain.Policy, error) {
 	policy, ok := s.byName[name]

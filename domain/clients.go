@@ -95,14 +95,12 @@ func (c *Clients) Addr(r Request) netip.Addr {
 	if lines == 0 {
 		return addr
 	}
-	hop := listHop
+	hops := strings.Split(list, ",")
 	if strings.EqualFold(header, "Forwarded") {
-		hop = forwardedHop
+		hops = forwardedNodes(list)
 	}
-	for more := true; more; {
-		var element string
-		list, element, more = cutLast(list)
-		next, ok := hop(element)
+	for i := len(hops) - 1; i >= 0; i-- {
+		next, ok := parseHop(strings.Trim(hops[i], " \t"))
 		if !ok {
 			return addr // it says nothing that can be believed: the last hop that could
 		}
@@ -122,32 +120,15 @@ func (c *Clients) trusts(addr netip.Addr) bool {
 	return false
 }
 
-// cutLast cuts the last element off a list; more says that there is something before it.
-func cutLast(list string) (before, last string, more bool) {
-	quoted := false
-	for i := len(list) - 1; i >= 0; i-- {
-		switch list[i] {
-		case '"':
-			quoted = !quoted
-		case ',':
-			if !quoted {
-				return list[:i], strings.Trim(list[i+1:], " \t"), true
-			}
-		}
-	}
-	return "", strings.Trim(list, " \t"), false
-}
-
-// listHop reads an element of X-Forwarded-For: an address, maybe with a port, of
-// IPv6 maybe in brackets.
-func listHop(element string) (netip.Addr, bool) {
-	if addr, err := netip.ParseAddr(element); err == nil {
+// parseHop reads an address, maybe with a port, of IPv6 maybe in brackets.
+func parseHop(hop string) (netip.Addr, bool) {
+	if addr, err := netip.ParseAddr(hop); err == nil {
 		return plain(addr), true
 	}
-	if at, err := netip.ParseAddrPort(element); err == nil {
+	if at, err := netip.ParseAddrPort(hop); err == nil {
 		return plain(at.Addr()), true
 	}
-	inside, ok := strings.CutPrefix(element, "[")
+	inside, ok := strings.CutPrefix(hop, "[")
 	if !ok {
 		return netip.Addr{}, false
 	}
@@ -156,31 +137,68 @@ func listHop(element string) (netip.Addr, bool) {
 	return plain(addr), ok && err == nil && addr.Is6()
 }
 
-// forwardedHop reads the node of the "for" parameter of an element of Forwarded
-// (RFC 7239 section 4). Unknown and obfuscated nodes are no address.
-func forwardedHop(element string) (netip.Addr, bool) {
+// forwardedNodes are the nodes of the "for" parameters of a Forwarded header
+// (RFC 7239 section 4), one for each element of the list: "" where an element has
+// none or one that is no address. None at all if the header is malformed, since
+// then nobody can tell who wrote what.
+func forwardedNodes(list string) (nodes []string) {
 	node, found := "", false
-	for pair := range strings.SplitSeq(element, ";") { // the nodes have no ";" in them
-		name, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
-		if !strings.EqualFold(name, "for") {
-			continue
+	for {
+		list = strings.TrimLeft(list, " \t")
+		end := strings.IndexAny(list, "=;,\" ")
+		if end <= 0 || list[end] != '=' {
+			return nil // a parameter is name=value
 		}
-		if found {
-			return netip.Addr{}, false
+		name, value, quoted := list[:end], "", false
+		list = list[end+1:]
+		if quoted = strings.HasPrefix(list, `"`); quoted {
+			var ok bool
+			if value, list, ok = cutQuoted(list); !ok {
+				return nil
+			}
+		} else {
+			end = max(strings.IndexAny(list+",", ";, \t"), 0)
+			value, list = list[:end], list[end:]
+			if strings.Contains(value, `"`) {
+				return nil
+			}
 		}
-		node, found = value, true
-	}
-	if quoted, ok := strings.CutPrefix(node, `"`); ok {
-		if node, ok = strings.CutSuffix(quoted, `"`); !ok {
-			return netip.Addr{}, false
+		if strings.EqualFold(name, "for") {
+			if found {
+				return nil // an element has one
+			}
+			node, found = value, true
+			if !quoted && strings.ContainsAny(value, ":[]") || strings.Count(value, ":") > 1 && !strings.HasPrefix(value, "[") {
+				node = "" // a port and IPv6 must be quoted, and IPv6 in brackets
+			}
 		}
-	} else if strings.ContainsAny(node, ":[]") {
-		return netip.Addr{}, false // must be quoted
+		switch list = strings.TrimLeft(list, " \t"); {
+		case list == "":
+			return append(nodes, node)
+		case list[0] == ',':
+			nodes, node, found = append(nodes, node), "", false
+		case list[0] != ';':
+			return nil
+		}
+		list = list[1:]
 	}
-	if strings.Contains(node, ":") && strings.Count(node, ":") != 1 && !strings.HasPrefix(node, "[") {
-		return netip.Addr{}, false // IPv6 must be in brackets
+}
+
+// cutQuoted cuts a quoted string (RFC 9110 section 5.6.4) off the beginning of s.
+func cutQuoted(s string) (value, rest string, ok bool) {
+	var unquoted []byte
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return string(unquoted), s[i+1:], true
+		case '\\':
+			if i++; i == len(s) {
+				return "", "", false
+			}
+		}
+		unquoted = append(unquoted, s[i])
 	}
-	return listHop(node)
+	return "", "", false
 }
 
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }

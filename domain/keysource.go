@@ -12,7 +12,8 @@ import (
 // Keys that a client can choose never meet those made from its address, which begin
 // with "ip:", or from a bearer token, which begin with "bearer:": a header's value
 // that begins with one of these, or with "header:", gets "header:" in front. Other
-// values of headers, and constants, are the key as they are.
+// values of headers, and constants, which begin with none of these, are the key as
+// they are: those of two headers, or of a header and a constant, may be the same key.
 type KeySource struct {
 	kind keySourceKind
 	text string // the header's name, or the constant
@@ -59,6 +60,9 @@ func ParseKeySource(text string) (KeySource, error) {
 	case kind == "constant":
 		if err := CheckKey(rest); err != nil {
 			return KeySource{}, &InvalidError{"key", fmt.Sprintf("source %q is not right: the constant as a %v", text, err)}
+		}
+		if hasKeyPrefix(rest) {
+			return KeySource{}, &InvalidError{"key", fmt.Sprintf("source %q is not right: constants must not begin like keys of other sources", text)}
 		}
 		return KeySource{keyConstant, rest}, nil
 	}
@@ -138,7 +142,7 @@ func (s KeySource) key(r Request, clients *Clients) (string, error) {
 	if s.kind == keyBearer {
 		return hashBearer(value), nil
 	}
-	if strings.HasPrefix(value, addressPrefix) || strings.HasPrefix(value, bearerPrefix) || strings.HasPrefix(value, headerPrefix) {
+	if hasKeyPrefix(value) {
 		value = headerPrefix + value
 	}
 	return value, nil
@@ -149,6 +153,10 @@ const (
 	bearerPrefix  = "bearer:"
 	headerPrefix  = "header:"
 )
+
+func hasKeyPrefix(key string) bool {
+	return strings.HasPrefix(key, addressPrefix) || strings.HasPrefix(key, bearerPrefix) || strings.HasPrefix(key, headerPrefix)
+}
 
 // hashBearer is the key of a bearer token, "" if the value of the header has none.
 // The token itself is stored nowhere.

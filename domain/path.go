@@ -11,13 +11,7 @@ func CanonicalPath(path string) string {
 	if isCanonical(path) {
 		return path
 	}
-	for again := true; again; {
-		if end := strings.IndexAny(path, "?#"); end >= 0 {
-			path = path[:end]
-		}
-		decoded := unescape(path)
-		path, again = decoded, decoded != path
-	}
+	path = beforeQuery(unescape(beforeQuery(path)))
 	path = strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
 	var segments []string
 	for segment := range strings.SplitSeq(path, "/") {
@@ -55,21 +49,42 @@ func isCanonical(path string) bool {
 	return path != "" && before != '/'
 }
 
-// unescape decodes the percent escapes that are well-formed and leaves the others.
+func beforeQuery(path string) string {
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		return path[:end]
+	}
+	return path
+}
+
+// unescape decodes percent escapes, and those that this makes, until none is left.
+// It takes one pass, because clients choose how deep the escapes are.
 func unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
 	}
 	decoded := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) && unhex(s[i+1]) >= 0 && unhex(s[i+2]) >= 0 {
-			decoded = append(decoded, byte(unhex(s[i+1])<<4|unhex(s[i+2])))
-			i += 2
-			continue
-		}
+	for i := range len(s) {
 		decoded = append(decoded, s[i])
+		for n := len(decoded); n >= 3 && decoded[n-3] == '%'; n -= 2 {
+			high, low := unhex(decoded[n-2]), unhex(decoded[n-1])
+			if high < 0 || low < 0 {
+				break
+			}
+			decoded = append(decoded[:n-3], byte(high<<4|low))
+		}
 	}
 	return string(decoded)
 }
 
-func unhex(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
+// unhex is the value of a hexadecimal digit, -1 if c is none.
+func unhex(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

@@ -1,6 +1,7 @@
 package domain_test
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,4 +31,11 @@ func TestACanonicalPathStaysAsItIs(t *testing.T) {
 			t.Fatalf("%q is %q, and that is %q", path, once, again)
 		}
 	})
+}
+
+// Decoding level by level would take hours here.
+func TestNestedEscapesAreDecodedInOnePass(t *testing.T) {
+	if got := domain.CanonicalPath("/%" + strings.Repeat("25", 1<<20) + "70ing"); got != "/ping" {
+		t.Errorf("a path of %d bytes, want /ping", len(got))
+	}
 }

@@ -106,7 +106,7 @@ func TestKeySourcesHaveOneText(t *testing.T) {
 		"": "is not known", "address": "is not known", "Header X": "is not known", "client  address": "is not known", "bearer x": "is not known",
 		"header": "must be named", "header ": "must be named", "header X Y": `has ' ' at byte 1`, "header X:": `has ':' at byte 1`, "header é": "at byte 0",
 		"header Authorization": "write \"bearer\"", "header COOKIE": "secrets", "header X-Forwarded-For": "write \"client address\"", "header forwarded": "write \"client address\"",
-		"constant": "must not be empty", "constant \x01": "control character",
+		"constant": "must not be empty", "constant ip:10.1.1.1": "begin like keys of other sources", "constant header:x": "begin like", "constant \x01": "control character",
 	} {
 		if source, err := domain.ParseKeySource(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is %v, %v; want %s", text, source, err, want)

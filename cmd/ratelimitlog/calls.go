@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -95,6 +96,15 @@ func (c *callsCmd) Run(console *console) error {
 	}
 }
 
+// printable is text as it is if all of it can be seen, else quoted, so that it does
+// nothing to a terminal.
+func printable(text string) string {
+	if quoted := strconv.Quote(text); quoted[1:len(quoted)-1] != text {
+		return quoted
+	}
+	return text
+}
+
 // callTable writes calls as lines of a table.
 func callTable(out io.Writer) (write func(domain.Call) error, flush func() error) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -114,7 +124,7 @@ func callTable(out io.Writer) (write func(domain.Call) error, flush func() error
 			outcome = "allowed"
 		}
 		_, err := fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s %s %s\n", c.ID, c.At.Format("2006-01-02T15:04:05.000Z"),
-			outcome, c.Policy, c.Key, c.Cost, c.Hits, c.Count, c.Refused, limit, c.Method, c.Path, c.RequestID)
+			outcome, c.Policy, printable(c.Key), c.Cost, c.Hits, c.Count, c.Refused, limit, c.Method, printable(c.Path), c.RequestID)
 		return err
 	}, table.Flush
 }

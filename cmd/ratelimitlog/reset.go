@@ -18,7 +18,13 @@ func (c *resetCmd) Run(console *console) error {
 		return err
 	}
 	defer cleanup()
-	names := c.names(limiter)
+	names := c.Policy
+	if c.All {
+		names = nil
+		for _, policy := range limiter.Policies() {
+			names = append(names, policy.Name)
+		}
+	}
 	if err := limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: origin("reset")}); err != nil {
 		return err
 	}

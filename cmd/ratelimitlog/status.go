@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/nene2-ft/ratelimitlog"
-	"github.com/nene2-ft/ratelimitlog/application"
-	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
@@ -22,7 +20,7 @@ func (c *statusCmd) Run(console *console) error {
 		return err
 	}
 	defer cleanup()
-	decision, err := limiter.Hit(console.ctx, domain.Hit{Key: c.Key, Policies: c.names(limiter)})
+	decision, err := limiter.Counters(console.ctx, c.Key, c.names()...)
 	if err != nil {
 		return err
 	}
@@ -43,13 +41,10 @@ type policySelection struct {
 	All    bool     `help:"All policies."`
 }
 
-func (s *policySelection) names(limiter *application.Limiter) []string {
-	if !s.All {
-		return s.Policy
+// names are the policies that were chosen, none being all.
+func (s *policySelection) names() []string {
+	if s.All {
+		return nil
 	}
-	var names []string
-	for _, policy := range limiter.Policies() {
-		names = append(names, policy.Name)
-	}
-	return names
+	return s.Policy
 }

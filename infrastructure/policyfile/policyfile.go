@@ -3,6 +3,7 @@ package policyfile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -63,11 +64,31 @@ func (e *Error) Error() string {
 // right it returns one *Error for each thing that is wrong, joined. Routes may name
 // the policy "default" without the file having it.
 func Read(file string) (domain.Rules, error) {
-	data, err := os.ReadFile(file)
+	data, err := readFile(file)
 	if err != nil {
 		return domain.Rules{}, fmt.Errorf("read policies: %w", err)
 	}
 	return Parse(file, data)
+}
+
+// maxFile is the size of the largest file, and maxNesting how deep its lists and
+// mappings may go: the parser's memory grows with both.
+const (
+	maxFile    = 4 << 20
+	maxNesting = 32
+)
+
+func readFile(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return data, err
 }
 
 // Parse is Read for a file that is in memory; file only names it in errors.
@@ -93,6 +114,10 @@ func (r *reader) fail(node ast.Node, format string, args ...any) {
 }
 
 func (r *reader) document(data []byte) (rules domain.Rules) {
+	if line, column := tooDeep(data); line > 0 {
+		r.errs = append(r.errs, &Error{File: r.file, Line: line, Column: column, Message: fmt.Sprintf("lists and mappings are nested deeper than %d", maxNesting)})
+		return rules
+	}
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		r.errs = append(r.errs, r.syntaxError(err))
@@ -146,19 +171,13 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 	if limit == nil {
 		r.fail(entry.Key, "policy %s has no limit", name)
 	} else {
-		var err error
-		if units, err = domain.ParseLimit(r.scalar(limit)); err != nil {
-			r.fail(limit, "policy %s: %v", name, err)
-		}
+		units = parse(r, limit, "policy "+name+": ", "limit", domain.ParseLimit)
 	}
 	var windows domain.Schedule
 	if schedule == nil {
 		r.fail(entry.Key, "policy %s has no window", name)
 	} else {
-		var err error
-		if windows, err = domain.ParseSchedule(r.scalar(schedule)); err != nil {
-			r.fail(schedule, "policy %s: %v", name, err)
-		}
+		windows = parse(r, schedule, "policy "+name+": ", "window", domain.ParseSchedule)
 	}
 	shadow := false
 	if node := members["shadow"]; node != nil {
@@ -169,8 +188,10 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 			shadow = value.Value
 		}
 	}
-	if node := members["on_store_error"]; node != nil && r.scalar(node) != "closed" {
-		r.fail(node, "policy %s: on_store_error must be closed, it is %s", name, describe(node))
+	if node := members["on_store_error"]; node != nil {
+		if mode, _ := text(node); mode != "closed" {
+			r.fail(node, "policy %s: on_store_error must be closed, it is %s", name, describe(node))
+		}
 	}
 	if len(r.errs) > before {
 		return policy, false
@@ -183,13 +204,31 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 	return policy, err == nil
 }
 
-// scalar is the text of a value as it is written, without quotes. What is no
-// scalar has no text that anything would take.
-func (r *reader) scalar(node ast.Node) string {
-	if _, ok := node.(ast.ScalarNode); !ok {
-		return node.Type().String()
+// parse reads a value with a function that knows its text form; prefix and what
+// say in errors what it is.
+func parse[T any](r *reader, node ast.Node, prefix, what string, read func(string) (T, error)) (value T) {
+	written, ok := text(node)
+	if !ok {
+		r.fail(node, "%s%s must be a single value, it is %s", prefix, what, describe(node))
+		return value
 	}
-	return node.GetToken().Value
+	value, err := read(written)
+	if err != nil {
+		r.fail(node, "%s%v", prefix, err)
+	}
+	return value
+}
+
+// text is a single value as it is written, without quotes; false if the node is
+// something else: a list, a mapping, nothing, an alias.
+func text(node ast.Node) (string, bool) {
+	switch node := node.(type) {
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return node.GetToken().Value, true
+	case *ast.LiteralNode:
+		return node.Value.Value, true
+	}
+	return "", false
 }
 
 // members reads a mapping that may have the known members, each once.
@@ -236,6 +275,10 @@ func describe(node ast.Node) string {
 		return "empty"
 	case *ast.SequenceNode:
 		return "a list"
+	case *ast.MappingNode:
+		return "a mapping"
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		return "an anchor, an alias or a tag, which have no place here"
 	}
 	return fmt.Sprintf("%q", node.GetToken().Value)
 }

@@ -1,6 +1,7 @@
 package policyfile_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,7 +65,7 @@ func TestErrorsNameLineAndColumn(t *testing.T) { // cases 19, 22, 37, 139
 		"null policies":    {"policies:\n", "policies must be a mapping, it is empty"},
 		"no limit":         {"policies:\n  a: {window: 1m}\n", "f:2:3: policy a has no limit"},
 		"no window":        {"policies:\n  a:\n    limit: 1\n", "f:2:3: policy a has no window"},
-		"null limit":       {"policies:\n  a:\n    limit:\n    window: 1m\n", `f:3:11: policy a: limit "null" is not a whole number`},
+		"null limit":       {"policies:\n  a:\n    limit:\n    window: 1m\n", `f:3:11: policy a: limit must be a single value, it is empty`},
 		"empty limit":      {"policies:\n  a:\n    limit: \"\"\n    window: 1m\n", `f:3:12: policy a: limit "" is not a whole number`},
 		"negative limit":   {"policies:\n  a:\n    limit: -1\n    window: 1m\n", `f:3:12: policy a: limit "-1" is not a whole number`},
 		"fractional limit": {"policies:\n  a: {limit: 1.5, window: 1m}\n", `f:2:14: policy a: limit "1.5" is not a whole number`},
@@ -110,6 +111,12 @@ func TestErrorsOfRoutesNameLineAndColumn(t *testing.T) {
 		"secret header":      {"routes:\n- {path: /, key: header Authorization, policies: [a]}\n", `f:3:18: key must not be the header Authorization`},
 		"header as fallback": {"routes:\n- {path: /, key: bearer, fallback: header X, policies: [a]}\n", `fallback is "header X", it must be`},
 		"clash":              {"routes:\n- {path: /x, key: bearer, policies: [a]}\n- {path: /X/, methods: [GET], key: bearer, policies: [a]}\n", "f:4:3: route /X/: path /x has a route already for the same methods"},
+		"list as header":     {"client_address: {header: [X-Forwarded-For, Forwarded]}\n", "f:2:26: header must be a single value, it is a list"},
+		"empty header":       {"client_address: {header: }\n", "header must be a single value, it is empty"},
+		"alias as header":    {"client_address: {header: *x}\n", "header must be a single value, it is an anchor, an alias"},
+		"list as policy":     {"routes:\n- {path: /, key: bearer, policies: [[a]]}\n", "f:3:37: the name of a policy must be a single value"},
+		"mapping as path":    {"routes:\n- {path: {a: b}, key: bearer, policies: [a]}\n", "path must begin with /"},
+		"list as key":        {"routes:\n- {path: /, key: [bearer], policies: [a]}\n", "f:3:18: key must be a single value, it is a list"},
 		"bad proxy":          {"client_address: {trusted_proxies: [10.0.0.0/33]}\n", `f:2:36: trusted_proxies has "10.0.0.0/33"`},
 		"everybody trusted":  {"client_address: {trusted_proxies: [0.0.0.0/0]}\n", `f:2:36: trusted_proxies has "0.0.0.0/0", which trusts everybody`},
 		"bad header":         {"client_address: {header: \"X Y\"}\n", `f:2:26: header name "X Y" has ' ' at byte 1`},
@@ -123,6 +130,26 @@ func TestErrorsOfRoutesNameLineAndColumn(t *testing.T) {
 				t.Errorf("read %v, %v\nwant an error with %q", rules, err, c.want)
 			}
 		})
+	}
+}
+
+func TestFilesThatTheParserWouldChokeOnAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ file, want string }{
+		"mappings":    {"policies: " + strings.Repeat("{a: ", 100_000), "f:1:139: lists and mappings are nested deeper than 32"},
+		"lists":       {strings.Repeat("[", 400_000), "f:1:33: lists and"},
+		"block lists": {"a:\n" + strings.Repeat("- ", 100_000), "f:2:65: lists and"},
+		"keys":        {strings.Repeat("? ", 100_000), "f:1:65: lists and"},
+	} {
+		if _, err := policyfile.Parse("f", []byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(file, bytes.Repeat([]byte("# large\n"), 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policyfile.Read(file); err == nil || !strings.Contains(err.Error(), "large.yaml is larger than 4194304 bytes") {
+		t.Errorf("a file of 8 MiB: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -35,7 +36,7 @@ func (r *reader) route(node ast.Node, policies map[string]bool) (route domain.Ro
 		}
 	}
 	if path := members["path"]; path != nil {
-		route.Path = r.scalar(path)
+		route.Path, _ = text(path)
 		if !strings.HasPrefix(route.Path, "/") && route.Path != "*" {
 			r.fail(path, "path must begin with / or be \"*\", it is %s", describe(path))
 		}
@@ -43,64 +44,48 @@ func (r *reader) route(node ast.Node, policies map[string]bool) (route domain.Ro
 	if methods := members["methods"]; methods != nil {
 		items := r.sequence(methods, "methods")
 		for _, item := range items {
-			route.Methods = append(route.Methods, r.scalar(item))
+			route.Methods = append(route.Methods, parse(r, item, "", "a method", asWritten))
 		}
 		if len(items) == 0 {
 			r.fail(methods, "methods is empty; leave it out for all methods")
 		}
 	}
-	route.Key = r.keySource(members["key"])
+	if key := members["key"]; key != nil {
+		route.Key = parse(r, key, "", "key", domain.ParseKeySource)
+	}
 	route.Fallback = domain.DefaultFallback(route.Path)
 	if fallback := members["fallback"]; fallback != nil {
-		route.Fallback = r.keySource(fallback)
+		route.Fallback = parse(r, fallback, "", "fallback", domain.ParseKeySource)
 	}
 	if names := members["policies"]; names != nil {
 		for _, item := range r.sequence(names, "policies") {
-			name := r.scalar(item)
-			if !policies[name] {
-				r.fail(item, "there is no policy named %q", name)
-			}
-			route.Policies = append(route.Policies, name)
+			route.Policies = append(route.Policies, parse(r, item, "", "the name of a policy", func(name string) (string, error) {
+				if !policies[name] {
+					return "", fmt.Errorf("there is no policy named %q", name)
+				}
+				return name, nil
+			}))
 		}
 	}
 	return route
 }
 
-func (r *reader) keySource(node ast.Node) (source domain.KeySource) {
-	if node == nil {
-		return source
-	}
-	source, err := domain.ParseKeySource(r.scalar(node))
-	if err != nil {
-		r.fail(node, "%v", err)
-	}
-	return source
-}
+func asWritten(text string) (string, error) { return text, nil }
 
 func (r *reader) clients(node ast.Node) (clients domain.Clients) {
 	members := r.members(node, "client_address", "trusted_proxies", "header", "ipv6_prefix")
 	if trusted := members["trusted_proxies"]; trusted != nil {
 		for _, item := range r.sequence(trusted, "trusted_proxies") {
-			prefix, err := domain.ParseTrusted(r.scalar(item))
-			if err != nil {
-				r.fail(item, "%v", err)
-			}
-			clients.Trusted = append(clients.Trusted, prefix)
+			clients.Trusted = append(clients.Trusted, parse(r, item, "", "a trusted proxy", domain.ParseTrusted))
 		}
 	}
 	if header := members["header"]; header != nil {
-		clients.Header = r.scalar(header)
-		if err := domain.CheckClientHeader(clients.Header); err != nil {
-			r.fail(header, "%v", err)
-		}
+		clients.Header = parse(r, header, "", "header", func(name string) (string, error) { return name, domain.CheckClientHeader(name) })
 	}
 	if bits := members["ipv6_prefix"]; bits != nil {
+		written, _ := text(bits)
 		var err error
-		clients.IPv6Prefix, err = strconv.Atoi(r.scalar(bits))
-		if err != nil || clients.IPv6Prefix == 0 {
-			clients.IPv6Prefix = -1
-		}
-		if clients.Check() != nil {
+		if clients.IPv6Prefix, err = strconv.Atoi(written); err != nil || clients.IPv6Prefix == 0 || clients.Check() != nil {
 			r.fail(bits, "ipv6_prefix must be a whole number from 32 to 128, it is %s", describe(bits))
 		}
 	}

@@ -17,3 +17,31 @@ func (r *reader) syntaxError(err error) error {
 	}
 	return e
 }
+
+// tooDeep finds the place where lists and mappings go deeper than maxNesting, line
+// 0 if there is none. It counts open brackets, and the marks of block lists that
+// begin a line; deeper indentation needs more text than a file may have.
+func tooDeep(data []byte) (line, column int) {
+	open, line, column, leading, marks := 0, 1, 0, true, 0
+	for _, c := range data {
+		column++
+		switch c {
+		case '\n':
+			line, column, leading, marks = line+1, 0, true, 0
+			continue
+		case '{', '[':
+			open++
+		case '}', ']':
+			open = max(open-1, 0)
+		case '-', '?', ':':
+			if leading {
+				marks++
+			}
+		}
+		leading = leading && (c == ' ' || c == '-' || c == '?' || c == ':')
+		if open > maxNesting || marks > maxNesting {
+			return line, column
+		}
+	}
+	return 0, 0
+}

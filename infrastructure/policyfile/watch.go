@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -39,7 +38,7 @@ type watcher struct {
 }
 
 func (w *watcher) look() {
-	contents, err := os.ReadFile(w.file)
+	contents, err := readFile(w.file)
 	if err != nil {
 		if failure := err.Error(); !w.told || w.failure != failure {
 			w.told, w.contents, w.failure = true, nil, failure

@@ -78,11 +78,35 @@ func (v value) text() (string, error) {
 	if len(v.raw) == 0 || v.raw[0] != '"' || json.Unmarshal(v.raw, &s) != nil {
 		return "", v.invalid("it must be a string")
 	}
-	written := strings.Count(string(v.raw), "\uFFFD") + strings.Count(strings.ToLower(string(v.raw)), `\ufffd`)
-	if strings.Count(s, "\uFFFD") != written {
+	if !surrogatesPaired(v.raw) {
 		return "", v.invalid("it has half of a surrogate pair")
 	}
 	return s, nil
+}
+
+// surrogatesPaired reports whether the escapes of surrogates in a JSON string come
+// in pairs (RFC 8259 section 7).
+func surrogatesPaired(raw []byte) bool {
+	high := false
+	for i := 0; i < len(raw); i++ {
+		isLow := false
+		if raw[i] == '\\' {
+			i++
+			if raw[i] == 'u' {
+				code, _ := strconv.ParseUint(string(raw[i+1:i+5]), 16, 16) // it is JSON: four digits follow
+				i += 4
+				if isLow = code >= 0xDC00 && code <= 0xDFFF; isLow != high {
+					return false
+				}
+				high = code >= 0xD800 && code <= 0xDBFF
+				continue
+			}
+		}
+		if high {
+			return false
+		}
+	}
+	return !high
 }
 
 // texts reads a list of strings.

@@ -25,8 +25,9 @@ func allowOrigins(origins []string) (fiber.Handler, error) {
 			continue
 		}
 		at, err := url.Parse(origin)
-		if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || origin != at.Scheme+"://"+at.Host || strings.Contains(origin, "*") {
-			return nil, &domain.InvalidError{Field: "cors-origins", Reason: fmt.Sprintf("has %q, which is no origin like https://app.example.com, nor *", origin)}
+		if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || origin != at.Scheme+"://"+at.Host || strings.Contains(origin, "*") ||
+			at.Scheme == "http" && at.Port() == "80" || at.Scheme == "https" && at.Port() == "443" {
+			return nil, &domain.InvalidError{Field: "cors-origins", Reason: fmt.Sprintf("has %q, which is not what a browser sends, like https://app.example.com, nor *", origin)}
 		}
 	}
 	if slices.Contains(origins, "*") {

@@ -9,11 +9,11 @@ import (
 
 // counters shows the counters of a key under all policies, or under one.
 func (s *Server) counters(c *fiber.Ctx, _ asked) error {
-	hit, err := s.countersQuery(c)
+	key, policies, err := countersQuery(c)
 	if err != nil {
 		return err
 	}
-	decision, err := s.limiter.Hit(c.UserContext(), hit)
+	decision, err := s.limiter.Counters(c.UserContext(), key, policies...)
 	if err != nil {
 		return err
 	}
@@ -24,34 +24,31 @@ func (s *Server) counters(c *fiber.Ctx, _ asked) error {
 
 // reset forgets the counters of a key under all policies, or under one.
 func (s *Server) reset(c *fiber.Ctx, r asked) error {
-	hit, err := s.countersQuery(c)
+	key, policies, err := countersQuery(c)
 	if err != nil {
 		return err
 	}
-	hit.Origin = domain.Origin{Method: method(c), Path: "/v1/counters", RequestID: r.id}
-	if err := s.limiter.Reset(c.UserContext(), hit); err != nil {
+	origin := domain.Origin{Method: method(c), Path: "/v1/counters", RequestID: r.id}
+	if policies == nil {
+		err = s.limiter.ResetAll(c.UserContext(), key, origin)
+	} else {
+		err = s.limiter.Reset(c.UserContext(), domain.Hit{Key: key, Policies: policies, Origin: origin})
+	}
+	if err != nil {
 		return err
 	}
 	c.Status(fiber.StatusNoContent)
 	return nil
 }
 
-// countersQuery reads which counters a request is about.
-func (s *Server) countersQuery(c *fiber.Ctx) (domain.Hit, error) {
+// countersQuery reads which counters a request is about; no policies are all.
+func countersQuery(c *fiber.Ctx) (key string, policies []string, err error) {
 	query, key, err := keyQuery(c)
-	if err != nil {
-		return domain.Hit{}, err
+	if err != nil || !query.Has("policy") {
+		return key, nil, err
 	}
-	hit := domain.Hit{Key: key}
-	if query.Has("policy") {
-		policy, err := one(query, "policy", "")
-		hit.Policies = []string{policy}
-		return hit, err
-	}
-	for _, policy := range s.limiter.Policies() {
-		hit.Policies = append(hit.Policies, policy.Name)
-	}
-	return hit, nil
+	policy, err := one(query, "policy", "")
+	return key, []string{policy}, err
 }
 
 // policies shows the policies in force.

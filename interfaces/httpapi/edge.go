@@ -127,7 +127,7 @@ func (s *Server) refuseUnknownMethods(next fasthttp.RequestHandler) fasthttp.Req
 		}
 		c := s.app.AcquireCtx(request)
 		defer s.app.ReleaseCtx(c)
-		s.fail(c, begin(c), fiber.ErrNotImplemented)
+		s.noHandler(c, fiber.ErrNotImplemented)
 	}
 }
 

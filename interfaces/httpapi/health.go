@@ -12,7 +12,7 @@ import (
 
 type health struct {
 	Status string `json:"status"`
-	// LastReload is "ok" or why the policy file was not taken; empty without a file.
+	// LastReload is "ok", or "failed: " and why; empty without a policy file.
 	LastReload string `json:"last_reload,omitempty"`
 }
 
@@ -21,7 +21,7 @@ type health struct {
 func (s *Server) Reloaded(err error) {
 	outcome := "ok"
 	if err != nil {
-		outcome = err.Error()
+		outcome = "failed: " + err.Error()
 	}
 	s.lastReload.Store(outcome)
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"strconv"
 	"time"
 
@@ -13,8 +12,8 @@ import (
 
 // ping is the limited demo endpoint: it shows what its route decided.
 func (s *Server) ping(c *fiber.Ctx, r asked) error {
-	if r.decision == nil {
-		return errors.New("no route limits /ping")
+	if r.decision == nil { // never without a limit
+		return fiber.ErrNotFound
 	}
 	body(c, fiber.MIMEApplicationJSON, func(b []byte) []byte { return appendPong(b, r.decision) })
 	return nil

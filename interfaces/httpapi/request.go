@@ -37,7 +37,7 @@ func origin(c *fiber.Ctx, id string) domain.Origin {
 	return domain.Origin{Method: method(c), Path: utils.UnsafeString(c.Request().URI().PathOriginal()), RequestID: id}
 }
 
-// method is the request's method, which is one that Fiber knows.
+// method is the request's method, "" if Fiber does not know it.
 func method(c *fiber.Ctx) string {
 	for _, known := range fiber.DefaultMethods {
 		if c.Method() == known {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -36,9 +37,9 @@ var roleNames = [...]string{"client", "audit", "admin"}
 const (
 	wrongTokens     = 20
 	wrongTokensSpan = time.Minute
-	// wrongTokensClients is how many addresses are told apart within a span; all
-	// beyond share one count, so that a flood of addresses fills no memory and
-	// frees nobody.
+	// wrongTokensClients is how many addresses are told apart within a span. All
+	// beyond share one count, so that a flood of addresses fills no memory and frees
+	// nobody; that count is held against wrong tokens only, so that it shuts nobody out.
 	wrongTokensClients = 8192
 )
 
@@ -65,6 +66,11 @@ func newGuard(tokens Tokens, log *zap.Logger) (*guard, error) {
 			}
 		}
 		g.hashes[r] = hash(token)
+		for other := range r {
+			if bytes.Equal(g.hashes[other], g.hashes[r]) {
+				return nil, &domain.InvalidError{Field: roleNames[r] + "-token", Reason: fmt.Sprintf("must not be the %s token too", roleNames[other])}
+			}
+		}
 	}
 	return g, nil
 }
@@ -94,7 +100,7 @@ func (g *guard) check(c *fiber.Ctx, needed role, from string) error {
 		return refuse(fiber.StatusForbidden, fmt.Sprintf("This needs the %s token, and the server has none: it is closed.", roleNames[needed]), 0)
 	}
 	if wait := g.shut(from); wait > 0 {
-		return refuse(fiber.StatusTooManyRequests, "Too many wrong tokens came from this address.", wait)
+		return tooMany(wait)
 	}
 	value, lines := request{c}.Header(fiber.HeaderAuthorization)
 	token := domain.BearerToken(value)
@@ -116,9 +122,15 @@ func (g *guard) check(c *fiber.Ctx, needed role, from string) error {
 		set(c, fiber.HeaderWWWAuthenticate, `Bearer realm="ratelimitlog", error="insufficient_scope"`)
 		return refuse(fiber.StatusForbidden, fmt.Sprintf("This needs the %s token; the one that was sent is another's.", roleNames[needed]), 0)
 	}
-	g.note(from)
+	if wait := g.note(from); wait > 0 {
+		return tooMany(wait)
+	}
 	set(c, fiber.HeaderWWWAuthenticate, `Bearer realm="ratelimitlog", error="invalid_token"`)
 	return refuse(fiber.StatusUnauthorized, "The token is not right.", 0)
+}
+
+func tooMany(wait int64) error {
+	return refuse(fiber.StatusTooManyRequests, "Too many wrong tokens came from this address.", wait)
 }
 
 func refuse(status int, detail string, retryAfter int64) error {
@@ -131,31 +143,34 @@ func refuse(status int, detail string, retryAfter int64) error {
 func (g *guard) shut(from string) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	left := g.span.Sub(g.now())
-	if left <= 0 || g.wrong[g.counted(from)] < wrongTokens {
+	if g.wrong[from] < wrongTokens {
 		return 0
 	}
-	return int64((left + time.Second - 1) / time.Second)
+	return g.wait()
 }
 
-// note counts a wrong token.
-func (g *guard) note(from string) {
+// note counts a wrong token. It returns how many seconds to wait if there were too
+// many already, else 0.
+func (g *guard) note(from string) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now := g.now(); !now.Before(g.span) {
 		clear(g.wrong)
 		g.span = now.Add(wrongTokensSpan)
 	}
-	from = g.counted(from)
+	if _, known := g.wrong[from]; !known && len(g.wrong) >= wrongTokensClients {
+		from = "others"
+	}
+	if g.wrong[from] >= wrongTokens {
+		return g.wait()
+	}
 	if g.wrong[from]++; g.wrong[from] == wrongTokens {
 		g.log.Warn("too many wrong tokens", zap.String("client", from), zap.Int("count", wrongTokens))
 	}
+	return 0
 }
 
-// counted is the name that a client's wrong tokens are counted under.
-func (g *guard) counted(from string) string {
-	if _, known := g.wrong[from]; !known && len(g.wrong) >= wrongTokensClients {
-		return "others"
-	}
-	return from
+// wait is how many seconds of the span are left, 0 if it is over.
+func (g *guard) wait() int64 {
+	return max(int64((g.span.Sub(g.now())+time.Second-1)/time.Second), 0)
 }
