@@ -159,12 +159,12 @@ func TestMisuseIsToldWithExitStatusTwo(t *testing.T) {
 		{[]string{"hit", "k", "--limit="}, "limit must not be empty"},
 		{[]string{"hit", "k", "--window="}, "window must not be empty"},
 		{[]string{"hit", "k", "--store-timeout=0"}, "store-timeout must not be empty or 0"},
-		{[]string{"serve", "--queue=0"}, "queue must not be empty or 0"},
+		{[]string{"serve", "--addr=127.0.0.1:0", "--queue=0"}, "queue must not be empty or 0"},
 		{[]string{"status", "k", "--dsn=sqlite::memory:"}, "nothing in it to be read"},
 		{[]string{"calls", "--outcome=maybe"}, "outcome"},
 		{[]string{"calls", "-n-1"}, "number"},
-		{[]string{"serve", "--prune-every=soon"}, "prune-every"},
-		{[]string{"serve", "--queue=-1"}, "queue is -1"},
+		{[]string{"serve", "--addr=127.0.0.1:0", "--prune-every=soon"}, "prune-every"},
+		{[]string{"serve", "--addr=127.0.0.1:0", "--queue=-1"}, "queue is -1"},
 		{[]string{"hit", "k", "--store-timeout=-1s"}, "store-timeout is -1s"},
 	} {
 		c.want(2, m.args, m.text)
@@ -273,6 +273,6 @@ func TestPolicyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.want(1, []string{"policies", "check", "bad.yaml"}, "bad.yaml:2:3: policy a has no window", "bad.yaml:3:3: policy b has no limit")
-	c.want(1, []string{"serve", "--policies=bad.yaml"}, "bad.yaml:2:3")
+	c.want(1, []string{"serve", "--addr=127.0.0.1:0", "--policies=bad.yaml"}, "bad.yaml:2:3")
 	c.want(1, []string{"policies", "check", "none.yaml"}, "none.yaml")
 }
