@@ -10,8 +10,7 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-func testAuditLog(t *testing.T, open func(t *testing.T) Store) {
-	store := open(t)
+func testAuditLog(t *testing.T, store domain.AuditLog) {
 	ctx := context.Background()
 	key, other := draw("key"), draw("key")
 	start := at.Add(-time.Hour)
@@ -136,8 +135,7 @@ func wantCalls(t *testing.T, got, want []domain.Call) {
 	}
 }
 
-func testUnitOfWork(t *testing.T, open func(t *testing.T) Store) {
-	store := open(t)
+func testUnitOfWork(t *testing.T, store Store) {
 	ctx := context.Background()
 	s := slot("p", draw("key"), 10, at)
 	call := domain.Call{Kind: domain.CallHit, At: at, Policy: "p", Key: s.Key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: 10, WindowStart: s.Window.Start}

@@ -12,8 +12,7 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-func testTake(t *testing.T, open func(t *testing.T) Store) {
-	store := open(t)
+func testTake(t *testing.T, store domain.Counter) {
 	tally := func(count, refused int64) domain.Tally { return domain.Tally{Count: count, Refused: refused} }
 	refusing := func(count, refused int64) domain.Tally {
 		return domain.Tally{Count: count, Refused: refused, Refuses: true}
@@ -170,8 +169,7 @@ func testTake(t *testing.T, open func(t *testing.T) Store) {
 }
 
 // testConcurrency drives two handles from many goroutines.
-func testConcurrency(t *testing.T, open func(t *testing.T) Store) {
-	handles := []Store{open(t), open(t)}
+func testConcurrency(t *testing.T, handles ...domain.Counter) {
 
 	t.Run("exactly the limit is admitted through two handles", func(t *testing.T) {
 		const limit, hits = 500, 64 * 20
@@ -224,8 +222,7 @@ func concurrently(n int, f func(g int)) {
 	group.Wait()
 }
 
-func testKeys(t *testing.T, open func(t *testing.T) Store) {
-	store := open(t)
+func testKeys(t *testing.T, store domain.Counter) {
 	unique := draw("")
 	longest := strings.Repeat("x", domain.MaxKeyBytes-len(unique)-1) + unique
 	// Each of these is a key of its own: none is trimmed, folded, cut, joined or taken for a pattern.
@@ -253,8 +250,7 @@ func testKeys(t *testing.T, open func(t *testing.T) Store) {
 	})
 }
 
-func testReset(t *testing.T, open func(t *testing.T) Store) {
-	store := open(t)
+func testReset(t *testing.T, store domain.Counter) {
 	ctx := context.Background()
 
 	t.Run("forgets all windows of the key under the policy and nothing else", func(t *testing.T) {
@@ -310,7 +306,7 @@ func testReset(t *testing.T, open func(t *testing.T) Store) {
 	})
 }
 
-func testSweep(t *testing.T, store Store, sweeper domain.Sweeper) {
+func testSweep(t *testing.T, store domain.Counter, sweeper domain.Sweeper) {
 	ctx := context.Background()
 	sweep := func(now time.Time, limit int) int {
 		t.Helper()

@@ -11,15 +11,15 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// quotaStore is a store that keeps quotas and the log.
-type quotaStore interface {
+// QuotaStore is a store that keeps quotas and the log that their changes are in.
+type QuotaStore interface {
 	domain.Quotas
 	domain.AuditLog
 }
 
-func testQuotas(t *testing.T, store, other quotaStore) {
+func testQuotas(t *testing.T, store, other QuotaStore) {
 	ctx := context.Background()
-	change := func(t *testing.T, store quotaStore, q domain.Quota, removed bool) {
+	change := func(t *testing.T, store QuotaStore, q domain.Quota, removed bool) {
 		t.Helper()
 		call := domain.Call{Kind: domain.CallQuotaSet, At: at, Policy: q.Policy, Key: q.Key, Allowed: true, Limit: q.Limit}
 		if removed {
@@ -139,7 +139,7 @@ func testQuotas(t *testing.T, store, other quotaStore) {
 		var group sync.WaitGroup
 		for i := range 16 {
 			group.Go(func() {
-				s := []quotaStore{store, other}[i%2]
+				s := []QuotaStore{store, other}[i%2]
 				change(t, s, domain.Quota{Policy: policy, Key: fmt.Sprint(i), Limit: 1}, false)
 			})
 		}

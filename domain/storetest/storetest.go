@@ -10,43 +10,58 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// Store is what an adapter implements. A store that forgets expired windows by
-// itself leaves Sweeper out: see [Run].
+// Store is what an adapter implements that keeps counters and log together.
 type Store interface {
 	domain.UnitOfWork
 	domain.Counter
 	domain.AuditLog
 }
 
-// Run runs the contract. open returns a handle on one and the same store at each
-// call within a test, as another process would have it; it closes the handle when
-// the test ends. If the store implements [domain.Sweeper] or [domain.Quotas], that
-// is tested too.
+// Run runs the contract of all ports that a store has. open returns a handle on
+// one and the same store at each call within a test, as another process would have
+// it; it closes the handle when the test ends. If the store implements
+// [domain.Sweeper] or [domain.Quotas], that is tested too.
 func Run(t *testing.T, open func(t *testing.T) Store) {
-	t.Run("Take", func(t *testing.T) { testTake(t, open) })
-	t.Run("Concurrency", func(t *testing.T) { testConcurrency(t, open) })
-	t.Run("Keys", func(t *testing.T) { testKeys(t, open) })
-	t.Run("Reset", func(t *testing.T) { testReset(t, open) })
-	t.Run("AuditLog", func(t *testing.T) { testAuditLog(t, open) })
-	t.Run("UnitOfWork", func(t *testing.T) { testUnitOfWork(t, open) })
+	Counter(t, func(t *testing.T) domain.Counter { return open(t) })
+	AuditLog(t, func(t *testing.T) domain.AuditLog { return open(t) })
+	UnitOfWork(t, open)
+	if _, ok := open(t).(QuotaStore); ok {
+		Quotas(t, func(t *testing.T) QuotaStore { return open(t).(QuotaStore) })
+	}
+}
+
+// Counter runs the contract of [domain.Counter], and of [domain.Sweeper] if the
+// store implements it. For open see [Run].
+func Counter(t *testing.T, open func(t *testing.T) domain.Counter) {
+	t.Run("Take", func(t *testing.T) { testTake(t, open(t)) })
+	t.Run("Concurrency", func(t *testing.T) { testConcurrency(t, open(t), open(t)) })
+	t.Run("Keys", func(t *testing.T) { testKeys(t, open(t)) })
+	t.Run("Reset", func(t *testing.T) { testReset(t, open(t)) })
 	t.Run("Sweep", func(t *testing.T) {
-		store := open(t)
-		sweeper, ok := store.(domain.Sweeper)
+		counter := open(t)
+		sweeper, ok := counter.(domain.Sweeper)
 		if !ok {
 			t.Log("the store forgets by itself: it is no Sweeper")
 			return
 		}
-		testSweep(t, store, sweeper)
+		testSweep(t, counter, sweeper)
 	})
-	t.Run("Quotas", func(t *testing.T) {
-		store, ok := open(t).(quotaStore)
-		other, _ := open(t).(quotaStore)
-		if !ok {
-			t.Log("the store keeps no quotas")
-			return
-		}
-		testQuotas(t, store, other)
-	})
+}
+
+// AuditLog runs the contract of [domain.AuditLog]. For open see [Run].
+func AuditLog(t *testing.T, open func(t *testing.T) domain.AuditLog) {
+	t.Run("AuditLog", func(t *testing.T) { testAuditLog(t, open(t)) })
+}
+
+// UnitOfWork runs the contract of [domain.UnitOfWork] for a store that keeps
+// counters and log in one transaction. For open see [Run].
+func UnitOfWork(t *testing.T, open func(t *testing.T) Store) {
+	t.Run("UnitOfWork", func(t *testing.T) { testUnitOfWork(t, open(t)) })
+}
+
+// Quotas runs the contract of [domain.Quotas]. For open see [Run].
+func Quotas(t *testing.T, open func(t *testing.T) QuotaStore) {
+	t.Run("Quotas", func(t *testing.T) { testQuotas(t, open(t), open(t)) })
 }
 
 // at is the time of all hits: it lies in a window of every length from its start on.
