@@ -133,8 +133,8 @@ func (l *Limiter) changeQuota(ctx context.Context, change domain.QuotaChange, or
 	if err := change.Check(); err != nil {
 		return err
 	}
-	if _, err := l.rules.inForce.Load().policy(change.Policy); err != nil {
-		return err
+	if err := l.checkQuotaQuery(change.Policy); err != nil && !(change.Removed && errors.Is(err, domain.ErrNotFound)) {
+		return err // a quota can be taken away also where its policy is gone
 	}
 	if l.quotas.store == nil {
 		return errNoQuotas

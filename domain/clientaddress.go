@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Clients finds out the address that a request comes from. The zero value takes
+// ClientAddress finds out the address that a request comes from. The zero value takes
 // the other end of the connection.
 //
 // Behind proxies the address is in a header, which anybody can write. It is
 // believed as far as it was written by trusted proxies: from the end of the list
 // backwards past trusted addresses, to the first that is not trusted.
-type Clients struct {
+type ClientAddress struct {
 	// Trusted are the addresses of proxies.
 	Trusted []netip.Prefix
 	// Header is X-Forwarded-For if it is empty, or Forwarded (RFC 7239), or another
@@ -49,10 +49,10 @@ func ParseTrusted(text string) (netip.Prefix, error) {
 
 // CheckClientHeader reports with an *InvalidError what keeps name from being a
 // header that addresses are taken from.
-func CheckClientHeader(name string) error { return checkHeaderName(name) }
+func CheckClientHeader(name string) error { return checkToken("header", name) }
 
 // Check reports with an *InvalidError what is wrong with the settings.
-func (c *Clients) Check() error {
+func (c *ClientAddress) Check() error {
 	if c.IPv6Prefix != 0 && (c.IPv6Prefix < 32 || c.IPv6Prefix > 128) {
 		return &InvalidError{"ipv6_prefix", fmt.Sprintf("is %d, it must be 32 to 128", c.IPv6Prefix)}
 	}
@@ -61,7 +61,7 @@ func (c *Clients) Check() error {
 
 // Key is the key of the client that a request comes from: "ip:" and its address,
 // of IPv6 the prefix. Requests without an address share one.
-func (c *Clients) Key(r Request) string {
+func (c *ClientAddress) Key(r Request) string {
 	addr := c.Addr(r)
 	switch {
 	case !addr.IsValid():
@@ -82,7 +82,7 @@ func (c *Clients) Key(r Request) string {
 
 // Addr is the address of the client that a request comes from, IPv4 in IPv6
 // unwrapped and without a zone; the zero Addr if the connection has none.
-func (c *Clients) Addr(r Request) netip.Addr {
+func (c *ClientAddress) Addr(r Request) netip.Addr {
 	addr := plain(r.Peer())
 	if !c.trusts(addr) {
 		return addr
@@ -111,7 +111,7 @@ func (c *Clients) Addr(r Request) netip.Addr {
 	return addr // all are trusted: the first of them
 }
 
-func (c *Clients) trusts(addr netip.Addr) bool {
+func (c *ClientAddress) trusts(addr netip.Addr) bool {
 	for _, prefix := range c.Trusted {
 		if prefix.Contains(addr) {
 			return true

@@ -51,17 +51,17 @@ func trusted(t *testing.T, texts ...string) (prefixes []netip.Prefix) {
 }
 
 func TestTheClientIsTheRightMostUntrustedAddress(t *testing.T) { // cases 59, 61, 62, 64, 65, 67
-	list := domain.Clients{Trusted: trusted(t, "10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1")}
+	list := domain.ClientAddress{Trusted: trusted(t, "10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1")}
 	forwarded, cdn := list, list
 	forwarded.Header, cdn.Header = "Forwarded", "CF-Connecting-IP"
 	const proxy, xff = "10.0.0.1:4000", "X-Forwarded-For"
 	for _, c := range []struct {
 		name    string
-		clients domain.Clients
+		clients domain.ClientAddress
 		request *fakeRequest
 		want    string
 	}{
-		{"no proxies are trusted", domain.Clients{}, newRequest(proxy, xff, "1.2.3.4"), "ip:10.0.0.1"},
+		{"no proxies are trusted", domain.ClientAddress{}, newRequest(proxy, xff, "1.2.3.4"), "ip:10.0.0.1"},
 		{"an untrusted peer", list, newRequest("192.0.2.1:1", xff, "1.2.3.4"), "ip:192.0.2.1"},
 		{"an untrusted peer and loopback", cdn, newRequest("192.0.2.1:1", "CF-Connecting-IP", "127.0.0.1"), "ip:192.0.2.1"},
 		{"a trusted peer without the header", list, newRequest(proxy), "ip:10.0.0.1"},
@@ -76,8 +76,8 @@ func TestTheClientIsTheRightMostUntrustedAddress(t *testing.T) { // cases 59, 61
 		{"brackets", list, newRequest(proxy, xff, "[2001:db8::2]"), "ip:2001:db8::/64"},
 		{"none of both", list, newRequest(proxy, xff, "2001:DB8:0:0:0:0:0:3"), "ip:2001:db8::/64"},
 		{"another subnet", list, newRequest(proxy, xff, "2001:db8:0:1::1"), "ip:2001:db8:0:1::/64"},
-		{"a zone", domain.Clients{}, &fakeRequest{peer: netip.MustParseAddr("fe80::1%eth0")}, "ip:fe80::/64"},
-		{"IPv4 in IPv6", domain.Clients{}, newRequest("[::ffff:192.0.2.1]:1"), "ip:192.0.2.1"},
+		{"a zone", domain.ClientAddress{}, &fakeRequest{peer: netip.MustParseAddr("fe80::1%eth0")}, "ip:fe80::/64"},
+		{"IPv4 in IPv6", domain.ClientAddress{}, newRequest("[::ffff:192.0.2.1]:1"), "ip:192.0.2.1"},
 		{"IPv4 in IPv6 in hexadecimal", list, newRequest(proxy, xff, "::ffff:c000:202"), "ip:192.0.2.2"},
 		{"a trusted peer, IPv4 in IPv6", list, newRequest("[::ffff:10.0.0.1]:1", xff, "203.0.113.50"), "ip:203.0.113.50"},
 		{"a trusted hop, IPv4 in IPv6", list, newRequest(proxy, xff, "203.0.113.50, ::ffff:10.0.0.9"), "ip:203.0.113.50"},
@@ -120,13 +120,13 @@ func TestTheClientIsTheRightMostUntrustedAddress(t *testing.T) { // cases 59, 61
 
 func TestIPv6AddressesAreGroupedByPrefix(t *testing.T) { // case 65
 	for bits, want := range map[int]string{0: "ip:2001:db8:1:2::/64", 48: "ip:2001:db8:1::/48", 56: "ip:2001:db8:1::/56", 128: "ip:2001:db8:1:2::9"} {
-		clients := domain.Clients{IPv6Prefix: bits}
+		clients := domain.ClientAddress{IPv6Prefix: bits}
 		if got := clients.Key(newRequest("[2001:db8:1:2::9]:1")); got != want {
 			t.Errorf("%d bits: %s, want %s", bits, got, want)
 		}
 	}
 	for _, bits := range []int{-1, 1, 31, 129} {
-		if err := (&domain.Clients{IPv6Prefix: bits}).Check(); err == nil {
+		if err := (&domain.ClientAddress{IPv6Prefix: bits}).Check(); err == nil {
 			t.Errorf("%d bits are taken", bits)
 		}
 	}

@@ -2,7 +2,6 @@ package domain
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 )
 
@@ -28,20 +27,11 @@ const (
 	keyConstant
 )
 
-// Request is what a key source reads of a request.
-type Request interface {
-	// Peer is the address at the other end of the connection; the zero Addr if it has none.
-	Peer() netip.Addr
-	// Header is the values of all header lines of that name, in their order, joined
-	// with commas, and how many lines there are.
-	Header(name string) (value string, lines int)
-}
-
 // ParseKeySource reads the text form of a key source:
 //
 //	header X-Api-Key      the value of a header, without the blanks around it
 //	bearer                the token of an Authorization header, hashed
-//	client address        the client's address, see [Clients]
+//	client address        the client's address, see [ClientAddress]
 //	constant everyone     one key for all
 //
 // What cannot be read is an *InvalidError.
@@ -72,7 +62,7 @@ func ParseKeySource(text string) (KeySource, error) {
 // checkKeyHeader refuses what is no field name (RFC 9110 section 5.1), and headers
 // that another source reads as they are meant.
 func checkKeyHeader(name string) error {
-	if err := checkHeaderName(name); err != nil {
+	if err := checkToken("header", name); err != nil {
 		return err
 	}
 	switch strings.ToLower(name) {
@@ -84,16 +74,17 @@ func checkKeyHeader(name string) error {
 	return nil
 }
 
-func checkHeaderName(name string) error {
+// checkToken wants a token (RFC 9110 section 5.6.2), as names of headers and methods are.
+func checkToken(field, name string) error {
 	const others = "!#$%&'*+-.^_`|~"
 	for i := range len(name) {
 		c := name[i] | 0x20
 		if !(c >= 'a' && c <= 'z' || name[i] >= '0' && name[i] <= '9' || strings.IndexByte(others, name[i]) >= 0) {
-			return &InvalidError{"header", fmt.Sprintf("name %q has %q at byte %d", name, name[i], i)}
+			return &InvalidError{field, fmt.Sprintf("name %q has %q at byte %d", name, name[i], i)}
 		}
 	}
 	if name == "" {
-		return &InvalidError{"header", "must be named"}
+		return &InvalidError{field, "must be named"}
 	}
 	return nil
 }
@@ -127,7 +118,7 @@ func (s KeySource) always() bool { return s.kind == keyClientAddress || s.kind =
 
 // key is the request's key, "" if the request has none. A header that may stand
 // once and stands more often is an *InvalidError.
-func (s KeySource) key(r Request, clients *Clients) (string, error) {
+func (s KeySource) key(r Request, clients *ClientAddress) (string, error) {
 	switch s.kind {
 	case keyClientAddress:
 		return clients.Key(r), nil

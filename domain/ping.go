@@ -19,7 +19,7 @@ func PingRoute() Route {
 // DefaultFallback is the fallback of routes of a path that name none: the client's
 // address, and on [PingPath] the constant 127.0.0.1.
 func DefaultFallback(path string) KeySource {
-	if CanonicalPath(path) == PingPath {
+	if (manners{}).read(path).path == PingPath {
 		return KeySource{keyConstant, pingFallback}
 	}
 	return KeySource{}

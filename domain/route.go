@@ -9,9 +9,9 @@ import (
 // Route says by which policies the requests of some paths are limited, and who is
 // limited.
 type Route struct {
-	// Path is what the canonical path of a request (see [CanonicalPath]) is compared
-	// with. A segment that is "*" stands for any one segment, at the end for any
-	// number of them, also none: "/api/*" has "/api" in it, and "*" everything.
+	// Path is compared with that of a request, whatever the spelling of that. A
+	// segment that is "*" stands for any one segment, at the end for any number of
+	// them, also none: "/api/*" has "/api" in it, and "*" everything.
 	Path string
 	// Methods are those of the requests; empty means all. GET has HEAD in it.
 	Methods []string
@@ -61,19 +61,22 @@ func (r *Route) prepare() error {
 		r.Path = "/*"
 	case !strings.HasPrefix(r.Path, "/"):
 		return &InvalidError{"path", fmt.Sprintf("%q does not begin with /", r.Path)}
-	case strings.ContainsAny(r.Path, "?#"):
-		return &InvalidError{"path", fmt.Sprintf("%q has a query or a fragment; routes are about paths alone", r.Path)}
+	case strings.ContainsAny(r.Path, `?#%;\`):
+		return &InvalidError{"path", fmt.Sprintf("%q has one of ? # %% ; \\, which have no place in the path of a route", r.Path)}
 	}
-	r.Path = CanonicalPath(r.Path)
-	r.segments = splitPath(r.Path)
+	read := manners{}.read(r.Path)
+	r.Path, r.segments = read.path, read.segments
 	for _, segment := range r.segments {
+		if segment == "." || segment == ".." {
+			return &InvalidError{"path", fmt.Sprintf("%q has the segment %q", r.Path, segment)}
+		}
 		if segment != "*" && strings.Contains(segment, "*") {
 			return &InvalidError{"path", fmt.Sprintf("%q has a * within a segment; it stands for a whole one", r.Path)}
 		}
 	}
 	r.Methods = slices.Clone(r.Methods)
 	for i, method := range r.Methods {
-		if err := checkHeaderName(method); err != nil || strings.ToUpper(method) != method { // a token, like a header's name
+		if err := checkToken("methods", method); err != nil || strings.ToUpper(method) != method {
 			return &InvalidError{"methods", fmt.Sprintf("has %q, which is no method; they are in upper case", method)}
 		}
 		if slices.Contains(r.Methods[:i], method) {
@@ -107,25 +110,50 @@ func (r *Routes) All() []*Route {
 	return append(all, r.patterns...)
 }
 
-// Match is the most specific route that a request of this method and path takes,
-// whatever the spelling of the path; nil if there is none.
-func (r *Routes) Match(method, path string) *Route {
+// Match are the routes that a request of this method and path takes: of each way
+// in which the path can be read (see path.go) the most specific one, those of the
+// most lenient reading first. Nearly always that is one route or none. A path that
+// is too long to be read in all ways is an *InvalidError.
+func (r *Routes) Match(method, path string) ([]*Route, error) {
 	if len(r.exact) == 0 && len(r.patterns) == 0 {
-		return nil
+		return nil, nil
 	}
-	path = CanonicalPath(path)
-	for _, route := range r.exact[path] {
-		if route.takes(method) {
-			return route
+	if isCanonical(path) { // in the way of nearly all requests, so without any memory
+		if found := exactly(r.exact[path], method); found != nil || len(r.patterns) == 0 {
+			return found, nil
+		}
+		return r.match(method, manners{}.read(path)), nil
+	}
+	ways, err := readings(path)
+	var all []*Route
+	for _, way := range ways {
+		for _, route := range r.match(method, way) {
+			if !slices.Contains(all, route) {
+				all = append(all, route)
+			}
 		}
 	}
-	if len(r.patterns) == 0 {
-		return nil
+	return all, err
+}
+
+// match is the most specific route of one reading, in a list of one, or none.
+func (r *Routes) match(method string, way reading) []*Route {
+	if found := exactly(r.exact[way.path], method); found != nil {
+		return found
 	}
-	segments := splitPath(path)
-	for _, route := range r.patterns {
-		if route.takes(method) && matches(route.segments, segments) {
-			return route
+	for i, route := range r.patterns {
+		if route.takes(method) && matches(route.segments, way.segments) {
+			return r.patterns[i : i+1 : i+1]
+		}
+	}
+	return nil
+}
+
+// exactly is the one of the routes that takes the method.
+func exactly(routes []*Route, method string) []*Route {
+	for i, route := range routes {
+		if route.takes(method) {
+			return routes[i : i+1 : i+1]
 		}
 	}
 	return nil
@@ -133,7 +161,7 @@ func (r *Routes) Match(method, path string) *Route {
 
 // KeyOf is the key of a request on this route, never empty. A header of which it
 // cannot be told is an *InvalidError whose Field is the header's name.
-func (r *Route) KeyOf(request Request, clients *Clients) (string, error) {
+func (r *Route) KeyOf(request Request, clients *ClientAddress) (string, error) {
 	key, err := r.Key.key(request, clients)
 	if err != nil || key != "" {
 		return key, err
@@ -148,13 +176,6 @@ func (r *Route) takes(method string) bool {
 // meet reports whether two lists of methods have one in common.
 func meet(a, b []string) bool {
 	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(method string) bool { return slices.Contains(b, method) })
-}
-
-func splitPath(path string) []string {
-	if path == "/" {
-		return nil
-	}
-	return strings.Split(path[1:], "/")
 }
 
 func matches(pattern, path []string) bool {

@@ -47,16 +47,16 @@ func TestTheMostSpecificRouteApplies(t *testing.T) { // case 95
 		"OPTIONS *":               "/*",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		route := r.Match(method, path)
-		if route == nil || route.Path != want {
-			t.Errorf("%s takes %+v, want %s", request, route, want)
+		found, err := r.Match(method, path)
+		if err != nil || len(found) == 0 || found[0].Path != want {
+			t.Errorf("%s takes %+v, %v, want %s", request, found, err, want)
 		}
 	}
-	if route := routes(t, domain.Route{Path: "/a"}).Match("GET", "/b"); route != nil {
-		t.Errorf("/b takes %+v", route)
+	if found, err := routes(t, domain.Route{Path: "/a"}).Match("GET", "/b"); found != nil || err != nil {
+		t.Errorf("/b takes %+v, %v", found, err)
 	}
-	if route := (&domain.Routes{}).Match("GET", "/"); route != nil {
-		t.Errorf("no route is %+v", route)
+	if found, err := (&domain.Routes{}).Match("GET", "/"); found != nil || err != nil {
+		t.Errorf("no route is %+v, %v", found, err)
 	}
 }
 
@@ -68,7 +68,9 @@ func TestRoutesThatMakeNoSenseAreRefused(t *testing.T) {
 	for want, route := range map[string]domain.Route{
 		`path "a" does not begin with /`:                {Path: "a"},
 		`path "" does not begin with /`:                 {},
-		`path "/a?b" has a query`:                       {Path: "/a?b"},
+		`path "/a?b" has one of ? # % ; \`:              {Path: "/a?b"},
+		`path "/a%62" has one of`:                       {Path: "/a%62"},
+		`path "/a/../b" has the segment ".."`:           {Path: "/a/../b"},
 		`path "/a*/b" has a * within a segment`:         {Path: "/a*/b"},
 		`methods has "get", which is no method`:         {Path: "/a", Methods: []string{"get"}},
 		`methods has "", which is no method`:            {Path: "/a", Methods: []string{""}},
@@ -123,7 +125,7 @@ func TestKeysFromDifferentSourcesNeverMeet(t *testing.T) {
 		if r.Key, err = domain.ParseKeySource(source); err != nil {
 			t.Fatal(err)
 		}
-		got, err := r.KeyOf(request, &domain.Clients{})
+		got, err := r.KeyOf(request, &domain.ClientAddress{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +157,7 @@ func TestKeysFromDifferentSourcesNeverMeet(t *testing.T) {
 		}
 	}
 	r.Key, _ = domain.ParseKeySource("header X")
-	_, err := r.KeyOf(from("X", "a", "X", "a"), &domain.Clients{})
+	_, err := r.KeyOf(from("X", "a", "X", "a"), &domain.ClientAddress{})
 	var invalid *domain.InvalidError
 	if !errors.As(err, &invalid) || invalid.Field != "X" {
 		t.Errorf("two lines: %v", err)
@@ -165,7 +167,7 @@ func TestKeysFromDifferentSourcesNeverMeet(t *testing.T) {
 func TestPingHasARouteWithAFallback(t *testing.T) { // case 52, D6
 	ping := domain.PingRoute()
 	for value, want := range map[string]string{"": "127.0.0.1", "0": "0", "127.0.0.1": "127.0.0.1"} {
-		if got, err := ping.KeyOf(newRequest("192.0.2.1:1", "X-Client-Key", value), &domain.Clients{}); err != nil || got != want {
+		if got, err := ping.KeyOf(newRequest("192.0.2.1:1", "X-Client-Key", value), &domain.ClientAddress{}); err != nil || got != want {
 			t.Errorf("%q is %q, %v; want %q", value, got, err, want)
 		}
 	}

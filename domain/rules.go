@@ -4,9 +4,9 @@ import "fmt"
 
 // Rules are everything that is in force at a time: what a policy file says.
 type Rules struct {
-	Policies []Policy
-	Routes   Routes
-	Clients  Clients
+	Policies      []Policy
+	Routes        Routes
+	ClientAddress ClientAddress
 }
 
 // Check reports with an *InvalidError what does not fit together: two policies of
@@ -26,5 +26,5 @@ func (r *Rules) Check() error {
 			}
 		}
 	}
-	return r.Clients.Check()
+	return r.ClientAddress.Check()
 }

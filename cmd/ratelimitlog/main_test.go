@@ -235,7 +235,7 @@ func TestQuotas(t *testing.T) {
 	c.want(0, []string{"hit", "alice", long, "--limit=2", "--cost=5"}, "0 of 5 left")
 	c.want(3, []string{"hit", "alice", long, "--limit=2"}, "refused")
 	c.want(0, []string{"status", "alice", long, "--limit=2"}, "0 of 5 left")
-	c.want(0, []string{"quota", "unset", "alice"}, "its own limit applies")
+	c.want(0, []string{"quota", "unset", "alice"}, `"alice" has no limit of its own`)
 	c.want(0, []string{"status", "alice", long, "--limit=2"}, "0 of 2 left")
 	c.want(0, []string{"calls"}, "quota set", "quota unset", "CLI quota set")
 	for _, m := range [][]string{{"quota", "set", "alice", "-1"}, {"quota", "set", "alice", "1.5"}, {"quota", "set", "", "1"}, {"quota", "set", "alice"}, {"quota"}, {"quota", "set", "alice", "1", "--policy=nope"}} {
@@ -265,7 +265,7 @@ func TestPolicyFiles(t *testing.T) {
 	if err := os.WriteFile("example.yaml", []byte(example), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.want(0, []string{"policies", "check", "example.yaml"}, "example.yaml: 3 policies, 2 routes, all right")
+	c.want(0, []string{"policies", "check", "example.yaml"}, "example.yaml: 3 policies and 2 routes, all right")
 	c.want(0, []string{"policies", "list", "--policies=example.yaml"}, "default: 60 per fixed 1m\nlogin: 5 per sliding 15m\nmonthly: 100000 per calendar month Asia/Tokyo, in shadow\n")
 	c.want(0, []string{"hit", "k", "--policies=example.yaml", "--policy=login,monthly", "--cost=5"}, "policy login: 0 of 5 left", "policy monthly in shadow: 99995 of 100000 left")
 	c.want(3, []string{"hit", "k", "--policies=example.yaml", "--policy=monthly,login"}, "refused", "policy monthly in shadow: 99995 of 100000 left", "(attempted 6, refused 1)")

@@ -28,7 +28,14 @@ func (c *policiesCheckCmd) Run(console *console) error {
 	}
 	policies, routes := len(rules.Policies), len(rules.Routes.All())
 	return console.print(map[string]any{"file": c.File, "policies": policies, "routes": routes},
-		"%s: %d policies, %d routes, all right\n", c.File, policies, routes)
+		"%s: %s and %s, all right\n", c.File, counted(policies, "policy", "policies"), counted(routes, "route", "routes"))
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", many)
 }
 
 type policiesExampleCmd struct{}

@@ -63,7 +63,7 @@ func (c *quotaUnsetCmd) Run(console *console) error {
 			return err
 		}
 		return console.print(map[string]string{"policy": c.Policy, "key": c.Key, "quota": "unset"},
-			"policy %s: its own limit applies to %s\n", c.Policy, quote(c.Key))
+			"policy %s: %s has no limit of its own\n", c.Policy, quote(c.Key))
 	})
 }
 

@@ -19,19 +19,24 @@ type serveCmd struct {
 	AdminToken  string   `help:"Token for resets and quotas; without it they are closed. Best set by the environment."`
 	AuditToken  string   `help:"Token for the audit log; without it that is closed."`
 	ClientToken string   `help:"Token for hits, counters and policies; without it they are open to everybody."`
-	Dev         bool     `help:"Make an admin token for this run and print it."`
+	Dev         bool     `help:"Make an admin token for this run and print it, unless one is set."`
 	CORSOrigins []string `name:"cors-origins" help:"Origins like https://app.example.com whose scripts may use the server, separated by commas; * is all."`
 }
 
 func (c *serveCmd) Run(console *console) error {
 	console.config.PruneEvery, console.config.Queue = c.PruneEvery, c.Queue
+	made := ""
 	if c.Dev && c.AdminToken == "" {
-		c.AdminToken = rand.Text()
+		made = rand.Text()
+		c.AdminToken = made
 	}
 	console.config.AdminToken, console.config.AuditToken, console.config.ClientToken = c.AdminToken, c.AuditToken, c.ClientToken
 	console.config.CORSOrigins = c.CORSOrigins
 	if c.PruneEvery == 0 {
 		console.config.PruneEvery = -1 // 0 is the default there
+	}
+	if _, err := console.config.Rules(); err != nil { // before anything is opened
+		return err
 	}
 	listener, err := net.Listen("tcp", c.Addr) // before the database is made
 	if err != nil {
@@ -49,9 +54,8 @@ func (c *serveCmd) Run(console *console) error {
 		debug.SetGCPercent(400)
 	}
 	fmt.Fprintf(console.out, "ratelimitlog listens on http://%s\n", listener.Addr())
-	if c.Dev {
-		fmt.Fprintf(console.out, "admin token of this run: %s\n  curl -H 'Authorization: Bearer %s' 'http://%s/v1/quotas?policy=default'\n",
-			c.AdminToken, c.AdminToken, listener.Addr())
+	if made != "" {
+		fmt.Fprintf(console.out, "admin token of this run: %s\n  curl -H 'Authorization: Bearer %[1]s' 'http://%s/v1/quotas?policy=default'\n", made, listener.Addr())
 	}
 	return server.Run(console.ctx, listener)
 }

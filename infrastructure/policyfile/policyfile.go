@@ -120,7 +120,7 @@ func (r *reader) document(data []byte) (rules domain.Rules) {
 	}
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		r.errs = append(r.errs, r.syntaxError(err))
+		r.errs = append(r.errs, r.syntaxError(data, err))
 		return rules
 	}
 	if len(parsed.Docs) != 1 || parsed.Docs[0].Body == nil {
@@ -152,7 +152,7 @@ func (r *reader) document(data []byte) (rules domain.Rules) {
 		rules.Routes = r.routes(routes, names)
 	}
 	if clients := members["client_address"]; clients != nil {
-		rules.Clients = r.clients(clients)
+		rules.ClientAddress = r.clients(clients)
 	}
 	return rules
 }

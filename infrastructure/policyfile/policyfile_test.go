@@ -36,7 +36,7 @@ func TestTheExampleIsRead(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("read %q, want %q", got, want)
 	}
-	if c := rules.Clients; len(c.Trusted) != 0 || c.Header != "X-Forwarded-For" || c.IPv6Prefix != 64 {
+	if c := rules.ClientAddress; len(c.Trusted) != 0 || c.Header != "X-Forwarded-For" || c.IPv6Prefix != 64 {
 		t.Errorf("client_address = %+v", c)
 	}
 }
@@ -96,33 +96,35 @@ func TestErrorsNameLineAndColumn(t *testing.T) { // cases 19, 22, 37, 139
 func TestErrorsOfRoutesNameLineAndColumn(t *testing.T) {
 	const head = "policies: {a: {limit: 1, window: 1m}}\n"
 	for name, c := range map[string]struct{ file, want string }{
-		"no list":            {"routes: {}\n", "f:2:9: routes must be a list"},
-		"no mapping":         {"routes: [x]\n", `f:2:10: a route must be a mapping, it is "x"`},
-		"unknown member":     {"routes:\n- {path: /, key: bearer, policies: [a], limit: 1}\n", `f:3:41: a route has no member "limit"`},
-		"no path":            {"routes:\n- {key: bearer, policies: [a]}\n", "f:3:3: the route has no path"},
-		"no key":             {"routes:\n- {path: /, policies: [a]}\n", "f:3:3: the route has no key"},
-		"no policies":        {"routes:\n- {path: /, key: bearer}\n", "f:3:3: the route has no policies"},
-		"empty policies":     {"routes:\n- {path: /, key: bearer, policies: []}\n", "route /: policies must name at least one"},
-		"unknown policy":     {"routes:\n- {path: /, key: bearer, policies: [a, b]}\n", `f:3:40: there is no policy named "b"`},
-		"relative path":      {"routes:\n- {path: x, key: bearer, policies: [a]}\n", `f:3:10: path must begin with / or be "*", it is "x"`},
-		"bad method":         {"routes:\n- {path: /, methods: [get], key: bearer, policies: [a]}\n", `methods has "get"`},
-		"no methods":         {"routes:\n- {path: /, methods: [], key: bearer, policies: [a]}\n", "f:3:22: methods is empty"},
-		"unknown key source": {"routes:\n- {path: /, key: cookie, policies: [a]}\n", `f:3:18: key source "cookie" is not known`},
-		"secret header":      {"routes:\n- {path: /, key: header Authorization, policies: [a]}\n", `f:3:18: key must not be the header Authorization`},
-		"header as fallback": {"routes:\n- {path: /, key: bearer, fallback: header X, policies: [a]}\n", `fallback is "header X", it must be`},
-		"clash":              {"routes:\n- {path: /x, key: bearer, policies: [a]}\n- {path: /X/, methods: [GET], key: bearer, policies: [a]}\n", "f:4:3: route /X/: path /x has a route already for the same methods"},
-		"list as header":     {"client_address: {header: [X-Forwarded-For, Forwarded]}\n", "f:2:26: header must be a single value, it is a list"},
-		"empty header":       {"client_address: {header: }\n", "header must be a single value, it is empty"},
-		"alias as header":    {"client_address: {header: *x}\n", "header must be a single value, it is an anchor, an alias"},
-		"list as policy":     {"routes:\n- {path: /, key: bearer, policies: [[a]]}\n", "f:3:37: the name of a policy must be a single value"},
-		"mapping as path":    {"routes:\n- {path: {a: b}, key: bearer, policies: [a]}\n", "path must begin with /"},
-		"list as key":        {"routes:\n- {path: /, key: [bearer], policies: [a]}\n", "f:3:18: key must be a single value, it is a list"},
-		"bad proxy":          {"client_address: {trusted_proxies: [10.0.0.0/33]}\n", `f:2:36: trusted_proxies has "10.0.0.0/33"`},
-		"everybody trusted":  {"client_address: {trusted_proxies: [0.0.0.0/0]}\n", `f:2:36: trusted_proxies has "0.0.0.0/0", which trusts everybody`},
-		"bad header":         {"client_address: {header: \"X Y\"}\n", `f:2:26: header name "X Y" has ' ' at byte 1`},
-		"bad prefix":         {"client_address: {ipv6_prefix: 16}\n", `f:2:31: ipv6_prefix must be a whole number from 32 to 128, it is "16"`},
-		"no prefix":          {"client_address: {ipv6_prefix: x}\n", `f:2:31: ipv6_prefix must be`},
-		"unknown address":    {"client_address: {proxies: []}\n", `f:2:18: client_address has no member "proxies"`},
+		"no list":             {"routes: {}\n", "f:2:9: routes must be a list"},
+		"no mapping":          {"routes: [x]\n", `f:2:10: a route must be a mapping, it is "x"`},
+		"unknown member":      {"routes:\n- {path: /, key: bearer, policies: [a], limit: 1}\n", `f:3:41: a route has no member "limit"`},
+		"no path":             {"routes:\n- {key: bearer, policies: [a]}\n", "f:3:3: the route has no path"},
+		"no key":              {"routes:\n- {path: /, policies: [a]}\n", "f:3:3: the route has no key"},
+		"no policies":         {"routes:\n- {path: /, key: bearer}\n", "f:3:3: the route has no policies"},
+		"empty policies":      {"routes:\n- {path: /, key: bearer, policies: []}\n", "route /: policies must name at least one"},
+		"unknown policy":      {"routes:\n- {path: /, key: bearer, policies: [a, b]}\n", `f:3:40: there is no policy named "b"`},
+		"relative path":       {"routes:\n- {path: x, key: bearer, policies: [a]}\n", `f:3:10: path must begin with / or be "*", it is "x"`},
+		"bad method":          {"routes:\n- {path: /, methods: [get], key: bearer, policies: [a]}\n", `methods has "get"`},
+		"no methods":          {"routes:\n- {path: /, methods: [], key: bearer, policies: [a]}\n", "f:3:22: methods is empty"},
+		"unknown key source":  {"routes:\n- {path: /, key: cookie, policies: [a]}\n", `f:3:18: key source "cookie" is not known`},
+		"secret header":       {"routes:\n- {path: /, key: header Authorization, policies: [a]}\n", `f:3:18: key must not be the header Authorization`},
+		"header as fallback":  {"routes:\n- {path: /, key: bearer, fallback: header X, policies: [a]}\n", `fallback is "header X", it must be`},
+		"star without quotes": {"routes:\n- {path: *, key: bearer, policies: [a]}\n", "a value that begins with * must be in quotes"},
+		"methods a word":      {"routes:\n- {path: /, methods: GET, key: bearer, policies: [a]}\n", `f:3:22: methods must be a list, it is "GET"`},
+		"clash":               {"routes:\n- {path: /x, key: bearer, policies: [a]}\n- {path: /X/, methods: [GET], key: bearer, policies: [a]}\n", "f:4:3: route /X/: path /x has a route already for the same methods"},
+		"list as header":      {"client_address: {header: [X-Forwarded-For, Forwarded]}\n", "f:2:26: header must be a single value, it is a list"},
+		"empty header":        {"client_address: {header: }\n", "header must be a single value, it is empty"},
+		"alias as header":     {"client_address: {header: *x}\n", "header must be a single value, it is an anchor, an alias"},
+		"list as policy":      {"routes:\n- {path: /, key: bearer, policies: [[a]]}\n", "f:3:37: the name of a policy must be a single value"},
+		"mapping as path":     {"routes:\n- {path: {a: b}, key: bearer, policies: [a]}\n", "path must begin with /"},
+		"list as key":         {"routes:\n- {path: /, key: [bearer], policies: [a]}\n", "f:3:18: key must be a single value, it is a list"},
+		"bad proxy":           {"client_address: {trusted_proxies: [10.0.0.0/33]}\n", `f:2:36: trusted_proxies has "10.0.0.0/33"`},
+		"everybody trusted":   {"client_address: {trusted_proxies: [0.0.0.0/0]}\n", `f:2:36: trusted_proxies has "0.0.0.0/0", which trusts everybody`},
+		"bad header":          {"client_address: {header: \"X Y\"}\n", `f:2:26: header name "X Y" has ' ' at byte 1`},
+		"bad prefix":          {"client_address: {ipv6_prefix: 16}\n", `f:2:31: ipv6_prefix must be a whole number from 32 to 128, it is "16"`},
+		"no prefix":           {"client_address: {ipv6_prefix: x}\n", `f:2:31: ipv6_prefix must be`},
+		"unknown address":     {"client_address: {proxies: []}\n", `f:2:18: client_address has no member "proxies"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules, err := policyfile.Parse("f", []byte(head+c.file))

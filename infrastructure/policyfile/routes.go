@@ -42,11 +42,11 @@ func (r *reader) route(node ast.Node, policies map[string]bool) (route domain.Ro
 		}
 	}
 	if methods := members["methods"]; methods != nil {
-		items := r.sequence(methods, "methods")
+		before, items := len(r.errs), r.sequence(methods, "methods")
 		for _, item := range items {
 			route.Methods = append(route.Methods, parse(r, item, "", "a method", asWritten))
 		}
-		if len(items) == 0 {
+		if len(items) == 0 && len(r.errs) == before {
 			r.fail(methods, "methods is empty; leave it out for all methods")
 		}
 	}
@@ -72,7 +72,7 @@ func (r *reader) route(node ast.Node, policies map[string]bool) (route domain.Ro
 
 func asWritten(text string) (string, error) { return text, nil }
 
-func (r *reader) clients(node ast.Node) (clients domain.Clients) {
+func (r *reader) clients(node ast.Node) (clients domain.ClientAddress) {
 	members := r.members(node, "client_address", "trusted_proxies", "header", "ipv6_prefix")
 	if trusted := members["trusted_proxies"]; trusted != nil {
 		for _, item := range r.sequence(trusted, "trusted_proxies") {

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -8,12 +9,15 @@ import (
 )
 
 // syntaxError gives an error of the YAML parser our form.
-func (r *reader) syntaxError(err error) error {
+func (r *reader) syntaxError(data []byte, err error) error {
 	e := &Error{File: r.file, Line: 1, Column: 1, Message: fmt.Sprintf("this is not YAML: %v", err)}
 	var located yaml.Error
 	if errors.As(err, &located) {
 		at := located.GetToken().Position
 		e.Line, e.Column, e.Message = at.Line, at.Column, "this is not YAML: "+located.GetMessage()
+		if lines := bytes.Split(data, []byte("\n")); at.Line <= len(lines) && bytes.Contains(lines[at.Line-1], []byte(": *")) {
+			e.Message += "; a value that begins with * must be in quotes"
+		}
 	}
 	return e
 }

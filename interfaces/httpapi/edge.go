@@ -150,8 +150,8 @@ func (s *Server) noHandler(c *fiber.Ctx, err error) error {
 // misspelled reports whether the request's path is that of a handler, spelled otherwise.
 func (s *Server) misspelled(c *fiber.Ctx) bool {
 	at := origin(c, "")
-	route := s.limiter.Route(at.Method, at.Path)
-	return route != nil && s.handled[route.Path]
+	routes, err := s.limiter.Routes(at.Method, at.Path)
+	return err == nil && len(routes) > 0 && !slices.ContainsFunc(routes, func(r *domain.Route) bool { return !s.handled[r.Path] })
 }
 
 // fail answers an error, and logs it if it is the server's.

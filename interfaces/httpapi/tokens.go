@@ -83,7 +83,7 @@ func hash(token string) []byte {
 // only lets h answer those who prove the role.
 func (s *Server) only(needed role, h handler) handler {
 	return func(c *fiber.Ctx, r asked) error {
-		clients := s.limiter.Clients()
+		clients := s.limiter.ClientAddress()
 		if err := s.guard.check(c, needed, clients.Key(request{c})); err != nil {
 			return err
 		}
