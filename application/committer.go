@@ -25,10 +25,12 @@ const (
 // at once. One goroutine does all commits, so that hits are decided in the order
 // in which they came.
 type committer struct {
-	units    domain.UnitOfWork
-	refusals *refusals
-	options  Options
-	started  time.Time // deadlines count from here, whatever becomes of the wall clock
+	units     domain.UnitOfWork
+	refusals  *refusals
+	unchecked *unchecked
+	breaker   breaker
+	options   Options
+	started   time.Time // deadlines count from here, whatever becomes of the wall clock
 
 	mu      sync.Mutex
 	queued  []*entry // in order of arrival, at most options.Queue
@@ -42,11 +44,12 @@ type committer struct {
 	// The rest is the goroutine's own.
 	batch        batch
 	nextRefusals time.Time // when refusals are next worth a commit of their own
+	suspect      bool      // the last work failed: the store may be down
 }
 
 func newCommitter(units domain.UnitOfWork, options Options) *committer {
 	c := &committer{
-		units: units, options: options, started: time.Now(),
+		units: units, unchecked: newUnchecked(options.FullWindows), breaker: breaker{notice: options.Outage}, options: options, started: time.Now(),
 		woken: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	c.refusals = newRefusals(options.FullWindows, c.wake)
@@ -99,6 +102,9 @@ func (c *committer) queue(e *entry) error {
 	case len(c.queued) >= c.options.Queue:
 		return domain.ErrOverloaded
 	}
+	if err := c.breaker.check(); err != nil {
+		return err
+	}
 	c.queued = append(c.queued, e)
 	if len(c.queued) == 1 {
 		c.wake()
@@ -133,9 +139,16 @@ func (c *committer) run() {
 	for {
 		entries, closed := c.collect()
 		for len(entries) > 0 {
+			if err := c.breaker.check(); err != nil {
+				c.turnAway(entries, err)
+				break
+			}
 			n := batchEnd(entries, c.options.Batch)
 			c.commit(entries[:n])
 			entries = entries[n:]
+			if c.suspect {
+				c.probe()
+			}
 		}
 		if c.release() {
 			continue // more was queued
@@ -144,11 +157,24 @@ func (c *committer) run() {
 			c.countTheLast()
 			return
 		}
-		if c.refusals.outstanding.Load() > 0 {
+		if wait, down := c.breaker.probeIn(); down {
+			if wait <= 0 {
+				c.probe()
+				continue
+			}
+			pause.Reset(wait)
+		} else if c.unchecked.size.Load() > 0 {
+			if err := c.logUnchecked(); err != nil {
+				c.options.Report(err)
+				c.probe()
+			}
+			continue
+		} else if c.refusals.outstanding.Load() > 0 {
 			wait := time.Until(c.nextRefusals)
 			if wait <= 0 {
 				if err := c.commitRefusals(); err != nil {
 					c.options.Report(err)
+					c.probe()
 				}
 				continue
 			}
@@ -190,18 +216,56 @@ func (c *committer) watchInterval() time.Duration {
 // expire gives up on the entries whose deadline is over. A commit that goes on as
 // it should leaves it nothing to do.
 func (c *committer) expire() {
+	reason := fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable)
+	if c.expireEntries(reason) {
+		c.breaker.failed(reason) // the store hangs, or is much too slow
+	}
+}
+
+// expireEntries reports whether one was given up that the store was at.
+func (c *committer) expireEntries(reason error) (hangs bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Since(c.started)
-	reason := fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable)
 	for _, list := range [][]*entry{c.current, c.queued} {
 		for _, e := range list {
-			e.expire(now, reason)
+			hangs = e.expire(now, reason) || hangs
 		}
 	}
 	if len(c.current)+len(c.queued) > 0 {
 		c.watch.Reset(c.watchInterval())
 	}
+	return hangs
+}
+
+// turnAway answers entries with an error, without trying.
+func (c *committer) turnAway(entries []*entry, err error) {
+	for _, e := range entries {
+		if e.begin() {
+			e.finish(domain.Taken{}, err)
+		}
+	}
+}
+
+// probe asks the store whether it is there.
+func (c *committer) probe() {
+	if err := c.attempt(func(domain.Counter, domain.AuditLog) error { return nil }); err != nil {
+		c.breaker.failed(err)
+		return
+	}
+	c.suspect = false
+	c.breaker.worked()
+}
+
+// logUnchecked logs the hits that were allowed without the store.
+func (c *committer) logUnchecked() error {
+	calls := c.unchecked.drain()
+	err := c.work(func(_ domain.Counter, log domain.AuditLog) error { return log.Append(context.Background(), calls) })
+	if err != nil {
+		c.unchecked.restore(calls)
+		return fmt.Errorf("log %d kinds of unchecked hits: %w", len(calls), err)
+	}
+	return nil
 }
 
 // batchEnd is how many of the entries go into the next commit: what is no hit goes
@@ -283,6 +347,9 @@ func (c *committer) countTheLast() {
 	c.refusals.close()
 	for deadline := time.Now().Add(c.options.Timeout); ; time.Sleep(20 * time.Millisecond) {
 		err := c.countAll()
+		if err == nil && c.unchecked.size.Load() > 0 {
+			err = c.logUnchecked()
+		}
 		if err == nil {
 			return
 		}
@@ -339,9 +406,18 @@ func (c *committer) conclude(reset *entry, due bool) error {
 	return nil
 }
 
-// work runs a unit of work. Whatever the store fails with is ErrUnavailable, the
+// work runs a unit of work and draws conclusions about the store.
+func (c *committer) work(do func(domain.Counter, domain.AuditLog) error) error {
+	err := c.attempt(do)
+	if c.suspect = err != nil; !c.suspect {
+		c.breaker.worked()
+	}
+	return err
+}
+
+// attempt runs a unit of work. Whatever the store fails with is ErrUnavailable, the
 // cause kept; a store that panics has failed too.
-func (c *committer) work(do func(domain.Counter, domain.AuditLog) error) (err error) {
+func (c *committer) attempt(do func(domain.Counter, domain.AuditLog) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the store panicked: %v\n%s", r, debug.Stack())

@@ -32,6 +32,16 @@ func (s *ill) Do(ctx context.Context, work func(domain.Counter, domain.AuditLog)
 	return s.store.Do(ctx, work)
 }
 
+// awaitStore waits until the limiter has noticed that its store is well.
+func awaitStore(t *testing.T, l *application.Limiter) {
+	t.Helper()
+	for begun := time.Now(); l.Ping(context.Background()) != nil; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("the limiter never notices that the store is well")
+		}
+	}
+}
+
 func newIll(t *testing.T) *ill { return &ill{store: openStore(t)} }
 
 func TestAStoreThatFailsIsUnavailableAndCountsNothing(t *testing.T) {
@@ -48,6 +58,7 @@ func TestAStoreThatFailsIsUnavailableAndCountsNothing(t *testing.T) {
 		t.Errorf("reset: %v", err)
 	}
 	s.set(func() error { return nil })
+	awaitStore(t, l)
 	wantHits(t, l, "k", yes, yes, no)
 	wantCounter(t, l, "k", 4, 1)
 }
@@ -61,6 +72,7 @@ func TestAStoreThatPanicsIsUnavailable(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	s.set(func() error { return nil })
+	awaitStore(t, l)
 	wantHits(t, l, "k", yes)
 }
 
@@ -79,6 +91,7 @@ func TestRefusalsAnsweredWhileTheStoreFailsAreCountedLater(t *testing.T) {
 		t.Errorf("reported: %v", err)
 	}
 	s.set(func() error { return nil })
+	awaitStore(t, l)
 	wantCounter(t, l, "k", 11, 10)
 	if allowed, refused := sums(t, s.store.(domain.AuditLog), "k"); allowed != 1 || refused != 10 {
 		t.Errorf("the log has %d allowed and %d refused", allowed, refused)
@@ -366,6 +379,7 @@ func TestRefusalsDoNotPileUpWhileTheStoreFails(t *testing.T) {
 		t.Errorf("%d refusals are pending, want the one of the one window", n)
 	}
 	s.set(func() error { return nil })
+	awaitStore(t, l)
 	wantCounter(t, l, "k", 203, 202)
 }
 

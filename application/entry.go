@@ -76,12 +76,14 @@ func (e *entry) finish(taken domain.Taken, err error) bool {
 	return true
 }
 
-// expire gives up on an entry whose deadline is over.
-func (e *entry) expire(now time.Duration, reason error) {
+// expire gives up on an entry whose deadline is over, and reports whether it did and
+// the entry had begun.
+func (e *entry) expire(now time.Duration, reason error) (begun bool) {
 	state := e.state.Load() // before the deadline, so that the two belong to one use or the swap fails
-	if state&stateMask != stateAnswered && int64(now) >= e.deadline.Load() {
-		e.giveUp(state, reason)
+	if state&stateMask == stateAnswered || int64(now) < e.deadline.Load() {
+		return false
 	}
+	return e.giveUp(state, reason) && state&stateMask == stateBegun
 }
 
 // giveUp answers the entry with reason if it is in that state still and not
@@ -105,7 +107,7 @@ func (e *entry) wait(ctx context.Context) (domain.Taken, error) {
 		case <-ctx.Done():
 			for { // it may begin at this moment
 				state := e.state.Load()
-				if state&stateMask == stateAnswered || e.giveUp(state, ctx.Err()) {
+				if state&stateMask == stateAnswered || e.giveUp(state, context.Cause(ctx)) {
 					break
 				}
 			}

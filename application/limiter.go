@@ -47,6 +47,8 @@ type Options struct {
 	// FullWindows is how many used-up windows are remembered in memory, so that
 	// refusals are answered without the store. Default 32768.
 	FullWindows int
+	// Outage is told when the store is down, and when it is back. Default: none is told.
+	Outage func(Outage)
 	// Report receives errors that no caller is there to receive: refusals that were
 	// answered could not be counted, or a commit failed after all its hits had given
 	// up. Default: none is told.
@@ -68,6 +70,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.FullWindows <= 0 {
 		o.FullWindows = 32768
+	}
+	if o.Outage == nil {
+		o.Outage = func(Outage) {}
 	}
 	if o.Report == nil {
 		o.Report = func(error) {}
@@ -116,6 +121,10 @@ func NewLimiter(rules *Rules, stores Stores, options Options) (*Limiter, func())
 //   - [domain.ErrOverloaded]: too many hits wait; not counted
 //   - [domain.ErrUnavailable]: no answer from the store in time; maybe counted
 //   - the context's error, if it ended first; maybe counted
+//
+// In place of the second and the third there is a decision, allowed and unchecked,
+// if all policies of the hit fail open or are in shadow. While the store is down,
+// both come at once.
 //
 // A cost above the limit can never pass and is an *InvalidError, but a limit of 0
 // refuses every hit, and a policy in shadow none.
@@ -194,6 +203,9 @@ func (l *Limiter) hit(ctx context.Context, rules *ruleSet, hit domain.Hit) (doma
 	if err != nil {
 		return domain.Decision{}, err
 	}
+	if err := l.quotas.check(); err != nil {
+		return l.undecided(rules, d, &hit, err)
+	}
 	if hit.Cost == 0 {
 		return l.look(ctx, d, slices.Clone(slots))
 	}
@@ -202,19 +214,37 @@ func (l *Limiter) hit(ctx context.Context, rules *ruleSet, hit domain.Hit) (doma
 	}
 	taken, err := l.committer.take(ctx, hit, slices.Clone(slots), at)
 	if err != nil {
-		return domain.Decision{}, err
+		return l.undecided(rules, d, &hit, err)
 	}
 	conclude(&d, taken)
 	return d, nil
 }
 
+// undecided is what becomes of a hit that the store did not decide.
+func (l *Limiter) undecided(rules *ruleSet, d domain.Decision, hit *domain.Hit, err error) (domain.Decision, error) {
+	if hit.Cost == 0 || !errors.Is(err, domain.ErrUnavailable) && !errors.Is(err, domain.ErrOverloaded) {
+		return domain.Decision{}, err
+	}
+	open := !slices.ContainsFunc(hit.Policies, func(name string) bool {
+		policy := rules.byName[name]
+		return !policy.FailOpen && !policy.Shadow
+	})
+	l.committer.breaker.answered(open)
+	if !open {
+		return domain.Decision{}, err
+	}
+	d.Allowed, d.Unchecked = true, true
+	l.committer.unchecked.note(hit, d.Policies, d.At)
+	return d, nil
+}
+
 // look answers a hit that costs nothing. It sees every hit that was answered before.
 func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Slot) (domain.Decision, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, errLate)
+	defer cancel()
 	if err := l.committer.sync(ctx); err != nil {
 		return domain.Decision{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
 	tallies, err := l.counter.Look(ctx, slots)
 	if err != nil {
 		return domain.Decision{}, fmt.Errorf("look at %d counters: %w: %w", len(slots), domain.ErrUnavailable, err)
@@ -222,6 +252,9 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 	conclude(&d, domain.Taken{Allowed: true, Tallies: tallies})
 	return d, nil
 }
+
+// errLate is why a look ends that takes too long.
+var errLate = fmt.Errorf("no answer in time: %w", domain.ErrUnavailable)
 
 // Policies are the policies in force, sorted by name.
 func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
@@ -252,6 +285,9 @@ func (l *Limiter) ResetAll(ctx context.Context, key string, origin domain.Origin
 }
 
 func (l *Limiter) reset(ctx context.Context, rules *ruleSet, hit domain.Hit) error {
+	if err := l.quotas.check(); err != nil {
+		return err
+	}
 	at := l.now()
 	hit.Cost = 0
 	slots, _, err := l.plan(nil, rules, &hit, at)
@@ -265,9 +301,6 @@ func (l *Limiter) reset(ctx context.Context, rules *ruleSet, hit domain.Hit) err
 // and makes the decision: a refusal until something is known of the slots.
 func (l *Limiter) plan(slots []domain.Slot, rules *ruleSet, hit *domain.Hit, at time.Time) ([]domain.Slot, domain.Decision, error) {
 	if err := hit.Check(); err != nil {
-		return nil, domain.Decision{}, err
-	}
-	if err := l.quotas.check(); err != nil {
 		return nil, domain.Decision{}, err
 	}
 	d := domain.Decision{Key: hit.Key, Cost: hit.Cost, At: at, Policies: make([]domain.PolicyDecision, len(hit.Policies))}

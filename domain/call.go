@@ -18,8 +18,8 @@ type Call struct {
 	Key    string
 	// Cost is the units of each hit.
 	Cost int64
-	// Hits is the number of hits that the call stands for: 1, for refused hits 1
-	// or more, for anything else 0.
+	// Hits is the number of hits that the call stands for: 1, for refused and
+	// unchecked hits 1 or more, for what is no hit 0.
 	Hits    int64
 	Allowed bool
 	// Shadow says that the policy had no say: refused hits passed if others let them.
@@ -29,7 +29,7 @@ type Call struct {
 	// Limit is the limit that decided, or of a quota the new one, maybe
 	// [Unlimited]. It has no meaning for other calls.
 	Limit int64
-	// WindowStart is the start of the window, the zero time for what is no hit.
+	// WindowStart is the start of the window, the zero time for what is in none.
 	WindowStart time.Time
 
 	Origin
@@ -47,4 +47,7 @@ const (
 	CallQuotaSet CallKind = "quota_set"
 	// CallQuotaUnset takes it away.
 	CallQuotaUnset CallKind = "quota_unset"
+	// CallUnchecked is hits alike that were allowed because the store could not
+	// decide. They are in no window. Key is empty if there were too many to tell apart.
+	CallUnchecked CallKind = "unchecked"
 )

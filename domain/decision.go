@@ -9,6 +9,9 @@ type Decision struct {
 	// At is the time of the hit, the one reading of the clock that decided it.
 	At      time.Time
 	Allowed bool
+	// Unchecked says that the store could not decide, and that all policies are open
+	// to that: the hit is allowed, counted nowhere, and there are no numbers.
+	Unchecked bool
 	// Policies has the decision of each policy, in the order of the hit.
 	Policies []PolicyDecision
 }

@@ -25,6 +25,10 @@ type Policy struct {
 	// Shadow makes the policy count as always and refuse nothing: what it would have
 	// refused is counted as refused, and does not keep the hit from passing.
 	Shadow bool
+	// FailOpen lets hits pass unchecked that the store cannot decide. Without it they
+	// are not decided, which is an error: a limit that lets everything through
+	// whenever its store is slow protects nothing.
+	FailOpen bool
 }
 
 // NewPolicy checks the parts of a policy and puts them together. The name is 1

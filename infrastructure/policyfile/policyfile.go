@@ -27,7 +27,7 @@ policies:
     limit: 100000
     window: calendar month Asia/Tokyo   # day, week (from Monday), month or year in a time zone
     shadow: true                        # default false; true counts and logs and refuses nothing
-    on_store_error: closed              # the default: a hit that cannot be decided is answered 503
+    on_store_error: closed              # the default: a hit that the store cannot decide is answered 503; open: it passes
 
 # Requests that a route takes are charged one unit by each of its policies. Of
 # several routes the one with the most specific path applies. All spellings of a
@@ -188,9 +188,11 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 			shadow = value.Value
 		}
 	}
+	failOpen := false
 	if node := members["on_store_error"]; node != nil {
-		if mode, _ := text(node); mode != "closed" {
-			r.fail(node, "policy %s: on_store_error must be closed, it is %s", name, describe(node))
+		mode, _ := text(node)
+		if failOpen = mode == "open"; !failOpen && mode != "closed" {
+			r.fail(node, "policy %s: on_store_error must be open or closed, it is %s", name, describe(node))
 		}
 	}
 	if len(r.errs) > before {
@@ -200,7 +202,7 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 	if err != nil {
 		r.fail(entry.Key, "%v", err)
 	}
-	policy.Shadow = shadow
+	policy.Shadow, policy.FailOpen = shadow, failOpen
 	return policy, err == nil
 }
 

@@ -81,7 +81,7 @@ func TestErrorsNameLineAndColumn(t *testing.T) { // cases 19, 22, 37, 139
 		"member twice":     {"policies:\n  a: {limit: 1, limit: 2, window: 1m}\n", "f:2:17: "},
 		"shadow a word":    {"policies:\n  a: {limit: 1, window: 1m, shadow: maybe}\n", `f:2:37: policy a: shadow must be true or false, it is "maybe"`},
 		"shadow quoted":    {"policies:\n  a: {limit: 1, window: 1m, shadow: \"true\"}\n", `f:2:37: policy a: shadow must be true or false`},
-		"on_store_error":   {"policies:\n  a: {limit: 1, window: 1m, on_store_error: maybe}\n", `f:2:45: policy a: on_store_error must be closed, it is "maybe"`},
+		"on_store_error":   {"policies:\n  a: {limit: 1, window: 1m, on_store_error: maybe}\n", `f:2:45: policy a: on_store_error must be open or closed, it is "maybe"`},
 		"two documents":    {"policies: {a: {limit: 1, window: 1m}}\n---\npolicies: {}\n", "one document"},
 	} {
 		t.Run(name, func(t *testing.T) {

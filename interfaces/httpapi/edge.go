@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/utils"
@@ -157,11 +159,23 @@ func (s *Server) misspelled(c *fiber.Ctx) bool {
 // fail answers an error, and logs it if it is the server's.
 func (s *Server) fail(c *fiber.Ctx, id string, err error) {
 	p := problemOf(err)
-	if p.Status >= fiber.StatusInternalServerError && p.Status != fiber.StatusNotImplemented {
+	switch {
+	case p.Status == fiber.StatusNotImplemented || p.Status < fiber.StatusInternalServerError:
+	case p.Status == fiber.StatusServiceUnavailable && !s.outageLog.due(time.Now()):
+	default:
 		s.log.Error("request failed", zap.String("method", c.Method()), zap.ByteString("path", c.Request().URI().PathOriginal()),
 			zap.Int("status", p.Status), zap.String("request_id", id), zap.Error(err))
 	}
 	send(c, &p)
+}
+
+// sometimes is true at most once a second: in an outage every request fails, and
+// a line for each would only hide the others.
+type sometimes struct{ last atomic.Int64 }
+
+func (s *sometimes) due(now time.Time) bool {
+	last := s.last.Load()
+	return now.UnixNano()-last >= int64(time.Second) && s.last.CompareAndSwap(last, now.UnixNano())
 }
 
 // send answers with a problem.

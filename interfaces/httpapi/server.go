@@ -24,6 +24,7 @@ type Server struct {
 	handled map[string]bool // paths that have a handler
 	timeout time.Duration
 
+	outageLog  sometimes
 	stopping   atomic.Bool
 	lastReload atomic.Value // string, see Reloaded
 }

@@ -16,12 +16,18 @@ import (
 //   - Cache-Control: no-store, since the answer is one client's at one moment
 //
 // Policies in shadow are left out: a client must not keep to what does not bind it.
+// A hit that was allowed unchecked has no numbers to tell: it has X-RateLimit-Unchecked,
+// and none of the first two.
 // Retry-After comes with the problem of a refusal. The bytes passed to set are
 // used again once it returns.
 func Headers(d *domain.Decision, set func(name string, value []byte)) {
 	var buffer [128]byte
 	value := append(buffer[:0], "no-store"...)
 	set("Cache-Control", value)
+	if d.Unchecked {
+		set("X-RateLimit-Unchecked", append(value[:0], "store-unavailable"...))
+		return
+	}
 	if nearest := d.Nearest(); nearest != nil && nearest.Limit != domain.Unlimited {
 		set("X-RateLimit-Limit", strconv.AppendInt(value[:0], nearest.Limit, 10))
 		set("X-RateLimit-Remaining", strconv.AppendInt(value[:0], nearest.Remaining(), 10))

@@ -41,14 +41,50 @@ func (p *Problem) AppendJSON(b []byte) []byte {
 func AppendDecision(b []byte, d *domain.Decision) []byte {
 	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
 	b = strconv.AppendInt(append(b, `,"retry_after":`...), d.RetryAfter(), 10)
-	return append(appendDecided(append(b, ','), d), '}')
+	return append(appendDecided(append(appendUnchecked(b, d), ','), d), '}')
 }
 
 // appendDecided appends the members that a decision and its refusal share.
 func appendDecided(b []byte, d *domain.Decision) []byte {
 	b = AppendString(append(b, `"key":`...), d.Key)
 	b = strconv.AppendInt(append(b, `,"cost":`...), d.Cost, 10)
+	if d.Unchecked {
+		return appendList(append(b, `,"policies":`...), d.Policies, appendName)
+	}
 	return appendList(append(b, `,"policies":`...), d.Policies, appendCounter)
+}
+
+// appendUnchecked says that a decision was made without the store, where it was.
+func appendUnchecked(b []byte, d *domain.Decision) []byte {
+	if d.Unchecked {
+		b = append(b, `,"unchecked":true`...)
+	}
+	return b
+}
+
+// appendName appends what can be said of a policy that was not checked.
+func appendName(b []byte, p domain.PolicyDecision) []byte {
+	b = AppendString(append(b, `{"policy":`...), p.Policy)
+	return append(appendShadow(append(b, `,"allowed":true`...), p.Shadow), '}')
+}
+
+// AppendPong appends the answer to a ping that was allowed. Of several policies it
+// shows the one nearest to refusal.
+func AppendPong(b []byte, d *domain.Decision) []byte {
+	p := d.Nearest()
+	if p == nil { // all are in shadow
+		p = &d.Policies[0]
+	}
+	b = AppendString(append(b, `{"message":"pong","key":`...), d.Key)
+	b = AppendString(append(b, `,"policy":`...), p.Policy)
+	if d.Unchecked {
+		return append(appendUnchecked(b, d), '}')
+	}
+	b = AppendUnits(append(b, `,"limit":`...), p.Limit)
+	b = strconv.AppendInt(append(b, `,"count":`...), p.Count, 10)
+	b = AppendUnits(append(b, `,"remaining":`...), p.Remaining())
+	b = p.Window.End.AppendFormat(append(b, `,"reset_at":"`...), time.RFC3339)
+	return append(b, `"}`...)
 }
 
 // AppendCounters appends the counters of a key, which a look shows, as JSON.
@@ -84,7 +120,11 @@ func AppendPolicy(b []byte, p domain.Policy) []byte {
 	b = AppendString(append(b, `{"name":`...), p.Name)
 	b = AppendUnits(append(b, `,"limit":`...), p.Limit)
 	b = AppendString(append(b, `,"window":`...), p.Schedule.String())
-	return append(appendShadow(b, p.Shadow), '}')
+	b = appendShadow(b, p.Shadow)
+	if p.FailOpen {
+		b = append(b, `,"on_store_error":"open"`...)
+	}
+	return append(b, '}')
 }
 
 // AppendPolicies appends a list of policies as JSON.

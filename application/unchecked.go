@@ -1,0 +1,79 @@
+package application
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// unchecked are the hits that were allowed because the store could not decide, by
+// policies that are open to that. They are logged once it is back: as calls of their
+// own kind, which no counter holds. The memory is bounded: hits beyond are logged
+// without their keys.
+type unchecked struct {
+	max int
+
+	size  atomic.Int64 // of calls, to be read without the lock
+	mu    sync.Mutex
+	calls map[uncheckedID]*domain.Call
+}
+
+type uncheckedID struct {
+	policy, key string
+	cost        int64
+}
+
+func newUnchecked(most int) *unchecked {
+	return &unchecked{max: most, calls: map[uncheckedID]*domain.Call{}}
+}
+
+func (u *unchecked) note(hit *domain.Hit, policies []domain.PolicyDecision, at time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range policies {
+		p := &policies[i]
+		id := uncheckedID{p.Policy, hit.Key, hit.Cost}
+		if u.calls[id] == nil && len(u.calls) >= u.max {
+			id.key = ""
+		}
+		call := u.calls[id]
+		if call == nil {
+			call = &domain.Call{
+				Kind: domain.CallUnchecked, At: at, Policy: id.policy, Key: id.key, Cost: id.cost, Allowed: true, Shadow: p.Shadow,
+				Origin: hit.Origin,
+			}
+			u.calls[id] = call
+		}
+		call.Hits++
+	}
+	u.size.Store(int64(len(u.calls)))
+}
+
+// drain hands over the calls.
+func (u *unchecked) drain() (calls []domain.Call) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, call := range u.calls {
+		calls = append(calls, *call)
+	}
+	clear(u.calls)
+	u.size.Store(0)
+	return calls
+}
+
+// restore takes back calls that could not be logged.
+func (u *unchecked) restore(calls []domain.Call) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range calls {
+		id := uncheckedID{calls[i].Policy, calls[i].Key, calls[i].Cost}
+		if known := u.calls[id]; known != nil {
+			known.Hits += calls[i].Hits
+			continue
+		}
+		u.calls[id] = &calls[i]
+	}
+	u.size.Store(int64(len(u.calls)))
+}
