@@ -14,9 +14,16 @@ import (
 
 // Config says what to build. The zero value is the default of every field.
 type Config struct {
-	// DSN names the store: "sqlite:path/to/file" or "sqlite::memory:". Default
-	// "sqlite:ratelimitlog.db", a file in the working directory.
+	// DSN names the store: "sqlite:path/to/file" or "sqlite::memory:",
+	// "postgres://user:password@host/database", or "redis://host:port" for the counters
+	// alone. Default "sqlite:ratelimitlog.db", a file in the working directory.
 	DSN string
+	// AuditDSN names the store of log and quotas where DSN keeps counters alone:
+	// SQLite or PostgreSQL. Default "sqlite:ratelimitlog.db".
+	AuditDSN string
+	// Migrate lets a server bring the schema of PostgreSQL up to date. SQLite is
+	// always brought up to date.
+	Migrate bool
 	// Synchronous is "normal" (a power cut may take the last commits) or "full".
 	// Default "normal".
 	Synchronous string
@@ -36,7 +43,8 @@ type Config struct {
 	// Window of the policy "default": a schedule like "1m" or "fixed 1h". Default "1m".
 	Window string
 
-	// StoreTimeout is how long a hit may wait for its decision. Default 5s.
+	// StoreTimeout is how long a hit may wait for its decision. Default 250ms, and 5s
+	// for SQLite, where who waits waits for another process that writes.
 	StoreTimeout time.Duration
 	// Queue is how many hits may wait at a time. Default 8192.
 	Queue int

@@ -1,12 +1,11 @@
 package ratelimitlog
 
 import (
-	"context"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/nene2-ft/ratelimitlog/application"
-	"github.com/nene2-ft/ratelimitlog/infrastructure/gormstore"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/logging"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
@@ -15,20 +14,6 @@ import (
 
 func provideLogger(config Config) (*zap.Logger, error) {
 	return logging.New(logging.Options{Level: config.LogLevel, Format: config.LogFormat, To: config.logTo()})
-}
-
-func provideStore(ctx context.Context, config Config) (*gormstore.Store, func(), error) {
-	open := func() (*gormstore.Store, error) {
-		if config.ReadOnly {
-			return gormstore.OpenReader(ctx, config.dsn())
-		}
-		return gormstore.Open(ctx, config.dsn(), gormstore.Options{Synchronous: gormstore.Synchronous(config.Synchronous)})
-	}
-	store, err := open()
-	if err != nil {
-		return nil, nil, err
-	}
-	return store, func() { store.Close() }, nil
 }
 
 func provideRules(config Config) (*application.Rules, error) { return config.Rules() }
@@ -41,8 +26,19 @@ func provideHTTPOptions(config Config) httpapi.Options {
 }
 
 func provideOptions(config Config, log *zap.Logger) application.Options {
+	timeout := config.StoreTimeout
+	if engine, err := config.engine(); err == nil {
+		timeout = or(timeout, engine.timeout)
+	}
 	return application.Options{
-		Now: config.Now, Timeout: config.StoreTimeout, Queue: config.Queue,
+		Now: config.Now, Timeout: timeout, Queue: config.Queue,
 		Report: func(err error) { log.Error("background work failed", zap.Error(err)) },
+		Outage: func(outage application.Outage) {
+			if !outage.Over {
+				log.Error("the store is down", zap.Error(outage.Cause))
+				return
+			}
+			log.Info("the store is back", zap.Duration("after", time.Since(outage.Since)), zap.Int64("unchecked_hits", outage.Unchecked), zap.Int64("undecided_hits", outage.Undecided))
+		},
 	}
 }

@@ -8,44 +8,47 @@ import (
 	"github.com/google/wire"
 
 	"github.com/nene2-ft/ratelimitlog/application"
-	"github.com/nene2-ft/ratelimitlog/domain"
-	"github.com/nene2-ft/ratelimitlog/infrastructure/gormstore"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
-// sqlite is the store: counters and log in one SQLite file.
-var sqlite = wire.NewSet(
-	provideStore,
-	wire.Bind(new(domain.UnitOfWork), new(*gormstore.Store)),
-	wire.Bind(new(domain.Counter), new(*gormstore.Store)),
-	wire.Bind(new(domain.AuditLog), new(*gormstore.Store)),
-	wire.Bind(new(domain.Sweeper), new(*gormstore.Store)),
-	wire.Bind(new(domain.Quotas), new(*gormstore.Store)),
-	wire.Bind(new(httpapi.Pinger), new(*gormstore.Store)),
-)
+// Where Stores comes from is the choice of adapters: openStores goes by the scheme
+// of the DSN (see engines in stores.go), the constructors that end in On take any.
 
-// limiting is everything between a hit and the store.
+// limiting is everything between a hit and the stores.
 var limiting = wire.NewSet(
 	provideLogger,
 	provideRules,
 	provideOptions,
-	wire.Struct(new(application.Stores), "*"),
+	wire.FieldsOf(new(Stores), "Limiter"),
 	application.NewLimiter,
 )
+
+// serving is everything between a request and a hit.
+var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready"), provideHTTPOptions, httpapi.New, newServer)
 
 // NewLimiter opens the store and starts a limiter on it, to be used inside a Go
 // program. The function it returns stops both; call it once no hit is under way.
 func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(), error) {
-	panic(wire.Build(sqlite, limiting))
+	panic(wire.Build(openStores, limiting))
 }
 
 // NewServer builds the HTTP server. The function it returns stops what stands
 // behind it; call it after [Server.Run] has returned.
 func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
-	panic(wire.Build(sqlite, limiting, provideHTTPOptions, httpapi.New, newServer))
+	panic(wire.Build(openStores, serving))
 }
 
 // NewHistory opens the audit log to read it. The function it returns closes it.
 func NewHistory(ctx context.Context, config Config) (*application.History, func(), error) {
-	panic(wire.Build(sqlite, application.NewHistory))
+	panic(wire.Build(openStores, wire.FieldsOf(new(Stores), "Log"), application.NewHistory))
+}
+
+// NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.
+func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), error) {
+	panic(wire.Build(limiting))
+}
+
+// NewServerOn is NewServer on stores of the caller's, which stay theirs to close.
+func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
+	panic(wire.Build(serving))
 }

@@ -10,8 +10,6 @@ import (
 	"context"
 	"github.com/google/wire"
 	"github.com/nene2-ft/ratelimitlog/application"
-	"github.com/nene2-ft/ratelimitlog/domain"
-	"github.com/nene2-ft/ratelimitlog/infrastructure/gormstore"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
@@ -24,23 +22,18 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 	if err != nil {
 		return nil, nil, err
 	}
-	store, cleanup, err := provideStore(ctx, config)
+	stores, cleanup, err := openStores(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
-	stores := application.Stores{
-		Units:   store,
-		Counter: store,
-		Sweeper: store,
-		Quotas:  store,
-	}
+	applicationStores := stores.Limiter
 	logger, err := provideLogger(config)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
 	}
 	options := provideOptions(config, logger)
-	limiter, cleanup2 := application.NewLimiter(rules, stores, options)
+	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup2()
 		cleanup()
@@ -58,20 +51,16 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	store, cleanup, err := provideStore(ctx, config)
+	stores, cleanup, err := openStores(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
-	stores := application.Stores{
-		Units:   store,
-		Counter: store,
-		Sweeper: store,
-		Quotas:  store,
-	}
+	applicationStores := stores.Limiter
 	options := provideOptions(config, logger)
-	limiter, cleanup2 := application.NewLimiter(rules, stores, options)
+	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
+	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
-	server, err := httpapi.New(logger, limiter, store, httpapiOptions)
+	server, err := httpapi.New(logger, limiter, pinger, httpapiOptions)
 	if err != nil {
 		cleanup2()
 		cleanup()
@@ -86,26 +75,69 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 
 // NewHistory opens the audit log to read it. The function it returns closes it.
 func NewHistory(ctx context.Context, config Config) (*application.History, func(), error) {
-	store, cleanup, err := provideStore(ctx, config)
+	stores, cleanup, err := openStores(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
-	history := application.NewHistory(store)
+	auditLog := stores.Log
+	history := application.NewHistory(auditLog)
 	return history, func() {
+		cleanup()
+	}, nil
+}
+
+// NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.
+func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), error) {
+	rules, err := provideRules(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	applicationStores := stores.Limiter
+	logger, err := provideLogger(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := provideOptions(config, logger)
+	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
+	return limiter, func() {
+		cleanup()
+	}, nil
+}
+
+// NewServerOn is NewServer on stores of the caller's, which stay theirs to close.
+func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
+	logger, err := provideLogger(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	rules, err := provideRules(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	applicationStores := stores.Limiter
+	options := provideOptions(config, logger)
+	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
+	pinger := stores.Ready
+	httpapiOptions := provideHTTPOptions(config)
+	server, err := httpapi.New(logger, limiter, pinger, httpapiOptions)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	ratelimitlogServer := newServer(server, limiter, rules, config, logger)
+	return ratelimitlogServer, func() {
 		cleanup()
 	}, nil
 }
 
 // wire.go:
 
-// sqlite is the store: counters and log in one SQLite file.
-var sqlite = wire.NewSet(
-	provideStore, wire.Bind(new(domain.UnitOfWork), new(*gormstore.Store)), wire.Bind(new(domain.Counter), new(*gormstore.Store)), wire.Bind(new(domain.AuditLog), new(*gormstore.Store)), wire.Bind(new(domain.Sweeper), new(*gormstore.Store)), wire.Bind(new(domain.Quotas), new(*gormstore.Store)), wire.Bind(new(httpapi.Pinger), new(*gormstore.Store)),
-)
-
-// limiting is everything between a hit and the store.
+// limiting is everything between a hit and the stores.
 var limiting = wire.NewSet(
 	provideLogger,
 	provideRules,
-	provideOptions, wire.Struct(new(application.Stores), "*"), application.NewLimiter,
+	provideOptions, wire.FieldsOf(new(Stores), "Limiter"), application.NewLimiter,
 )
+
+// serving is everything between a request and a hit.
+var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready"), provideHTTPOptions, httpapi.New, newServer)

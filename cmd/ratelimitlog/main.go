@@ -26,15 +26,16 @@ func main() {
 
 // cli is the command line. Each flag can be given as RATELIMITLOG_<FLAG> too.
 type cli struct {
-	DSN          string        `default:"sqlite:ratelimitlog.db" help:"Where counters and log are kept: sqlite:FILE or sqlite::memory:."`
-	Synchronous  string        `default:"normal" enum:"normal,full" help:"What a power cut may take: normal, the last commits; full, nothing, and slower."`
-	Policies     string        `type:"path" help:"YAML file of policies; \"policies example\" prints one."`
-	Limit        string        `default:"60" help:"Units per window of the policy \"default\", or unlimited."`
-	Window       string        `default:"1m" help:"Window of the policy \"default\": 10s, 1h30m, 1d, \"sliding 10s\" or \"calendar month Asia/Tokyo\"."`
-	StoreTimeout time.Duration `default:"5s" help:"How long a hit may wait for its decision."`
-	LogLevel     string        `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
-	LogFormat    string        `default:"console" enum:"console,json" help:"console for people, json for programs."`
-	JSON         bool          `name:"json" help:"Print JSON instead of text."`
+	DSN          string         `default:"sqlite:ratelimitlog.db" help:"Where counters and log are kept: sqlite:FILE, sqlite::memory: or postgres://…; redis://… keeps the counters, and the log is where --audit-dsn says."`
+	AuditDSN     string         `name:"audit-dsn" default:"sqlite:ratelimitlog.db" help:"Where the log is kept if --dsn is Redis: SQLite or PostgreSQL."`
+	Synchronous  string         `default:"normal" enum:"normal,full" help:"What a power cut may take: normal, the last commits; full, nothing, and slower."`
+	Policies     string         `type:"path" help:"YAML file of policies; \"policies example\" prints one."`
+	Limit        string         `default:"60" help:"Units per window of the policy \"default\", or unlimited."`
+	Window       string         `default:"1m" help:"Window of the policy \"default\": 10s, 1h30m, 1d, \"sliding 10s\" or \"calendar month Asia/Tokyo\"."`
+	StoreTimeout *time.Duration `help:"How long a hit may wait for its decision. Default 250ms; with SQLite 5s."`
+	LogLevel     string         `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
+	LogFormat    string         `default:"console" enum:"console,json" help:"console for people, json for programs."`
+	JSON         bool           `name:"json" help:"Print JSON instead of text."`
 
 	Serve      serveCmd    `cmd:"" help:"Run the HTTP server."`
 	Migrate    migrateCmd  `cmd:"" help:"Create the database, or bring its schema up to date."`
@@ -56,7 +57,7 @@ func (c *cli) check() error {
 		empty bool
 	}{
 		{"dsn", c.DSN == ""}, {"limit", c.Limit == ""}, {"window", c.Window == ""},
-		{"store-timeout", c.StoreTimeout == 0}, {"queue", c.Serve.Queue == 0},
+		{"audit-dsn", c.AuditDSN == ""}, {"store-timeout", c.StoreTimeout != nil && *c.StoreTimeout == 0}, {"queue", c.Serve.Queue == 0},
 	} {
 		if setting.empty {
 			return &domain.InvalidError{Field: setting.name, Reason: "must not be empty or 0"}
@@ -101,13 +102,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "ratelimitlog:", err)
 		return exitUsage
 	}
-	err = command.Run(&console{
-		ctx: ctx, out: stdout, err: stderr, json: flags.JSON,
-		config: ratelimitlog.Config{
-			DSN: flags.DSN, Synchronous: flags.Synchronous, PolicyFile: flags.Policies, Limit: flags.Limit, Window: flags.Window,
-			StoreTimeout: flags.StoreTimeout, LogLevel: flags.LogLevel, LogFormat: flags.LogFormat, LogTo: stderr,
-		},
-	})
+	config := ratelimitlog.Config{
+		DSN: flags.DSN, AuditDSN: flags.AuditDSN, Synchronous: flags.Synchronous,
+		PolicyFile: flags.Policies, Limit: flags.Limit, Window: flags.Window,
+		LogLevel: flags.LogLevel, LogFormat: flags.LogFormat, LogTo: stderr,
+	}
+	if flags.StoreTimeout != nil {
+		config.StoreTimeout = *flags.StoreTimeout
+	}
+	err = command.Run(&console{ctx: ctx, out: stdout, err: stderr, json: flags.JSON, config: config})
 	if err != nil && !errors.As(err, new(refusal)) {
 		fmt.Fprintln(stderr, "ratelimitlog:", err)
 	}

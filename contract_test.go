@@ -1,0 +1,175 @@
+package ratelimitlog_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog"
+)
+
+// testEngine is an engine that tests run on.
+type testEngine struct {
+	name string
+	// configure points the configuration at a store that nobody else uses, the same
+	// one at each call within a test.
+	configure func(t testing.TB) func(*ratelimitlog.Config)
+}
+
+var testEngines = []testEngine{
+	{"SQLite", func(t testing.TB) func(*ratelimitlog.Config) {
+		dsn := "sqlite:" + filepath.Join(t.TempDir(), "test.db")
+		return func(c *ratelimitlog.Config) { c.DSN = dsn }
+	}},
+	{"SQLite in memory", func(testing.TB) func(*ratelimitlog.Config) {
+		return func(c *ratelimitlog.Config) { c.DSN = "sqlite::memory:" }
+	}},
+}
+
+// forEachEngine runs a test on each engine.
+func forEachEngine(t *testing.T, test func(t *testing.T, configure func(*ratelimitlog.Config))) {
+	for _, engine := range testEngines {
+		t.Run(engine.name, func(t *testing.T) { test(t, engine.configure(t)) })
+	}
+}
+
+const contractPolicies = `policies:
+  default: {limit: 3, window: 1m}
+  burst: {limit: 2, window: 1s}
+  daily: {limit: 5, window: calendar day Asia/Tokyo}
+  slide: {limit: 4, window: sliding 10s}
+  shadow: {limit: 1, window: 1h, shadow: true}
+  free: {limit: unlimited, window: 1m}
+  blocked: {limit: 0, window: 1m}
+routes:
+  - {path: /ping, methods: [GET], key: header X-Client-Key, policies: [default]}
+  - {path: /both/*, key: client address, policies: [daily, shadow]}
+`
+
+// contract are requests, one after the other: method, target, maybe a body, or the
+// time to pass.
+var contract = strings.Split(strings.TrimSpace(`
+GET /ping
+GET /ping
+HEAD /ping
+GET /ping
+GET /ping
+GET /status?key=k
+GET /status?key=other&policy=daily
+POST /v1/hits {"key":"k","policies":["burst","daily"]}
+POST /v1/hits {"key":"k","policies":["daily","burst"],"cost":1}
+POST /v1/hits {"key":"k","policies":["burst","daily"],"cost":1}
+POST /v1/hits {"key":"k","policies":["burst","daily"],"cost":0}
+POST /v1/hits {"key":"k","policies":["daily"],"cost":6}
+POST /v1/hits {"key":"k","policies":["nope"]}
+POST /v1/hits {"key":"k","policies":["free","blocked"]}
+POST /v1/hits {"key":"k","policies":["free"],"cost":999999999999999}
+POST /v1/hits {"key":"k","policies":["shadow"]}
+POST /v1/hits {"key":"k","policies":["shadow"]}
+POST /v1/hits {"key":"\u00e9 '%_\"","policies":["slide"],"cost":3}
+POST /v1/hits {"key":"E\u0301","policies":["slide"],"cost":3}
+POST /v1/hits {"key":"s","policies":["slide"],"cost":4}
+POST /v1/hits {"key":"s","policies":["slide"]}
+wait 10s
+POST /v1/hits {"key":"s","policies":["slide"]}
+wait 2500ms
+POST /v1/hits {"key":"s","policies":["slide"]}
+POST /v1/hits {"key":"s","policies":["slide"]}
+POST /v1/hits {"key":"k","policies":["burst","daily"]}
+GET /both/x
+GET /both/../both/y/
+GET /v1/counters?key=k
+GET /v1/counters?key=ip:127.0.0.1&policy=shadow
+DELETE /v1/counters?key=k&policy=default
+GET /status?key=k
+PUT /v1/quotas?policy=default&key=k {"limit":1}
+GET /v1/quotas?policy=default&key=k
+GET /v1/quotas?policy=default
+GET /ping
+GET /ping
+PUT /v1/quotas?policy=default&key=k {"limit":"unlimited"}
+GET /ping
+DELETE /v1/quotas?policy=default&key=k
+GET /v1/quotas?policy=default&key=k
+DELETE /v1/counters?key=k
+GET /v1/counters?key=k
+wait 26h
+GET /v1/counters?key=k
+POST /v1/hits {"key":"k","policies":["daily"],"cost":5}
+POST /v1/hits {"key":"k","policies":["daily"]}
+GET /v1/policies
+GET /healthz
+GET /readyz
+GET /nope
+POST /ping
+PUT /v1/quotas?policy=default&key=k {"limit":-1}
+GET /status
+`), "\n")
+
+// transcript is what a server answers to the contract.
+func transcript(t *testing.T, s *service) string {
+	t.Helper()
+	var b strings.Builder
+	for _, line := range contract {
+		method, rest, _ := strings.Cut(line, " ")
+		if method == "wait" {
+			d, err := time.ParseDuration(rest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.clock.advance(d)
+			continue
+		}
+		target, body, _ := strings.Cut(rest, " ")
+		a := s.send(t, http.DefaultClient, method, target, body, append(bearer(adminToken), "X-Client-Key", "k", "X-Request-ID", "r")...)
+		fmt.Fprintf(&b, "%s\n%d\n", line, a.status)
+		var names []string
+		for name := range a.header {
+			if name != "Date" {
+				names = append(names, name)
+			}
+		}
+		sort.Strings(names)
+		for _, name := range names {
+			fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(a.header[name], " | "))
+		}
+		fmt.Fprintf(&b, "%s\n\n", a.body)
+	}
+	return b.String()
+}
+
+// contractFile is what every engine answers; UPDATE_CONTRACT=1 writes it anew.
+const contractFile = "interfaces/httpapi/testdata/contract.txt"
+
+// All engines answer alike, byte for byte, by the same clock.
+func TestAllEnginesAnswerAlike(t *testing.T) { // cases 101, 148
+	golden, err := os.ReadFile(contractFile)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	forEachEngine(t, func(t *testing.T, configure func(*ratelimitlog.Config)) {
+		s := servePoliciesWith(t, contractPolicies, func(c *ratelimitlog.Config) { configure(c); c.AdminToken = adminToken })
+		got := transcript(t, s)
+		if os.Getenv("UPDATE_CONTRACT") != "" {
+			golden = []byte(got)
+			if err := os.WriteFile(contractFile, golden, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got == string(golden) {
+			return
+		}
+		gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(golden), "\n")
+		for i := range min(len(gotLines), len(wantLines)) {
+			if gotLines[i] != wantLines[i] {
+				t.Fatalf("line %d of the contract:\n%s\nwant\n%s", i+1, gotLines[i], wantLines[i])
+			}
+		}
+		t.Fatalf("the transcript has %d lines, want %d", len(gotLines), len(wantLines))
+	})
+}
