@@ -15,6 +15,8 @@ type options struct {
 	duration    time.Duration
 	connections int
 	keys        int
+
+	redis, postgres string // DSNs of servers to measure on too; "" leaves them out
 }
 
 // scenario is one server under one kind of load.
@@ -22,6 +24,7 @@ type scenario struct {
 	name    string
 	args    []string // of the ratelimitlog server; nil for a baseline
 	role    string   // of this program, for a baseline
+	dsn     string   // of the baseline's server
 	asked   request
 	status  int    // of the answers; where it is 429, a key's first ones are 200
 	against string // the bare handler that answers the same bytes, or the ping that is answered alike
@@ -85,7 +88,15 @@ func (s scenario) check(r result) error {
 func compare(ctx context.Context, o options) error {
 	fmt.Fprintf(os.Stderr, "%s, %d connections, %d keys, %d rounds of %s, %s, %d cores\n",
 		loaderName(), o.connections, o.keys, o.rounds, o.duration, runtime.Version(), runtime.NumCPU())
-	all := slices.Concat(scenarios, hits)
+	if o.postgres != "" {
+		removeSchema, err := prepareSchema(o.postgres)
+		if err != nil {
+			return err
+		}
+		defer removeSchema()
+	}
+	engines := engines(o)
+	all := slices.Concat(scenarios, hits, engines)
 	processes := map[string]*process{}
 	for _, s := range all {
 		p, err := start(ctx, o, s)
@@ -126,6 +137,18 @@ func compare(ctx context.Context, o options) error {
 		of := func(name string) float64 { return ratio(results[s.name], results[name]) }
 		fmt.Printf("| %s | %.0f | %.2f | %.2f | %s | %s | %d MiB |\n", s.name, m.perSecond,
 			of(onePolicy), of(s.against), m.p50, m.p99, m.peakMemory>>20)
+	}
+	if len(engines) == 0 {
+		fmt.Fprintln(os.Stderr, "not measured: -redis and -postgres name no servers")
+		return nil
+	}
+	fmt.Println()
+	fmt.Println("| engine | requests/s | of the usual way | p50 | p99 | peak memory |")
+	fmt.Println("|---|---:|---:|---:|---:|---:|")
+	for _, s := range engines {
+		m := median(results[s.name])
+		fmt.Printf("| %s | %.0f | %.2f | %s | %s | %d MiB |\n", s.name, m.perSecond,
+			ratio(results[s.name], results[s.against]), m.p50, m.p99, m.peakMemory>>20)
 	}
 	return nil
 }

@@ -31,12 +31,15 @@ func run(ctx context.Context) error {
 		o      options
 		server = flag.String("server", "", "the ratelimitlog binary to measure")
 		role   = flag.String("role", "", "internal: be one of the baseline servers")
+		dsn    = flag.String("dsn", "", "internal: the baseline's server")
 		keys   = flag.Int("distinct", 0, "instead, send this many distinct keys and watch the server's memory")
 	)
 	flag.IntVar(&o.rounds, "rounds", 9, "how often each scenario is measured; the median counts")
 	flag.DurationVar(&o.duration, "duration", 3*time.Second, "how long each measurement takes")
 	flag.IntVar(&o.connections, "connections", 256, "how many connections ask at a time")
 	flag.IntVar(&o.keys, "keys", 1000, "how many keys are asked for in turn")
+	flag.StringVar(&o.redis, "redis", "", "measure on this Redis too: redis://127.0.0.1:6379")
+	flag.StringVar(&o.postgres, "postgres", "", "measure on this PostgreSQL too: postgres://postgres@127.0.0.1:5432/test")
 	flag.Parse()
 	switch *role {
 	case "bare-allowed":
@@ -45,6 +48,10 @@ func run(ctx context.Context) error {
 		return serveBare(ctx, refusedPing)
 	case "howto":
 		return serveHowTo(ctx)
+	case "redis-script":
+		return serveRedisScript(ctx, *dsn)
+	case "postgres-upsert":
+		return servePostgresUpsert(ctx, *dsn)
 	}
 	if *server == "" {
 		return fmt.Errorf("-server is missing: build ./cmd/ratelimitlog and name the binary")

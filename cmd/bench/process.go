@@ -41,7 +41,7 @@ func start(ctx context.Context, o options, s scenario) (*process, error) {
 	}
 	p := &process{dir: dir}
 	if s.role != "" {
-		p.cmd = exec.CommandContext(ctx, self, "-role", s.role)
+		p.cmd = exec.CommandContext(ctx, self, "-role", s.role, "-dsn", s.dsn)
 	} else {
 		p.cmd = exec.CommandContext(ctx, o.server, append([]string{"serve", "--addr", "127.0.0.1:0"}, s.args...)...)
 	}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/redis/go-redis/v9"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/logger"
+)
+
+// benchSchema is where everything that a measurement writes to PostgreSQL is.
+const benchSchema = "ratelimitlog_bench"
+
+const (
+	redisScript    = "one INCR script for each request, Redis"
+	postgresUpsert = "one upsert for each request, PostgreSQL"
+)
+
+// engines are scenarios on the servers that were named, each beside the usual way
+// to limit there.
+func engines(o options) (scenarios []scenario) {
+	always := []string{"--limit", "999999999", "--window", "1d"}
+	if o.redis != "" {
+		scenarios = append(scenarios,
+			scenario{name: redisScript, role: "redis-script", dsn: o.redis, asked: ping, status: 200, against: redisScript},
+			scenario{name: "ping, allowed, Redis", args: append([]string{"--dsn", withParameter(o.redis, "prefix", benchSchema)}, always...), asked: ping, status: 200, against: redisScript},
+		)
+	}
+	if o.postgres != "" {
+		inSchema := withParameter(o.postgres, "search_path", benchSchema)
+		scenarios = append(scenarios,
+			scenario{name: postgresUpsert, role: "postgres-upsert", dsn: inSchema, asked: ping, status: 200, against: postgresUpsert},
+			scenario{name: "ping, allowed, PostgreSQL", args: append([]string{"--dsn", inSchema, "--migrate"}, always...), asked: ping, status: 200, against: postgresUpsert},
+		)
+	}
+	return scenarios
+}
+
+func withParameter(dsn, name, value string) string {
+	at, err := url.Parse(dsn)
+	if err != nil {
+		return dsn
+	}
+	query := at.Query()
+	query.Set(name, value)
+	at.RawQuery = query.Encode()
+	return at.String()
+}
+
+// prepareSchema makes an empty schema and returns what removes it.
+func prepareSchema(dsn string) (func(), error) {
+	db, err := openPostgres(dsn)
+	if err != nil {
+		return nil, err
+	}
+	drop := `DROP SCHEMA IF EXISTS ` + benchSchema + ` CASCADE`
+	if err := db.Exec(drop).Error; err != nil {
+		return nil, err
+	}
+	return func() { db.Exec(drop) }, db.Exec(`CREATE SCHEMA ` + benchSchema).Error
+}
+
+func openPostgres(dsn string) (*gorm.DB, error) {
+	return gorm.Open(postgres.Open(dsn), &gorm.Config{Logger: logger.Discard, PrepareStmt: true, SkipDefaultTransaction: true})
+}
+
+// serveRedisScript counts each request with one call of a script.
+func serveRedisScript(ctx context.Context, dsn string) error {
+	options, err := redis.ParseURL(dsn)
+	if err != nil {
+		return err
+	}
+	client := redis.NewClient(options)
+	defer client.Close()
+	script := redis.NewScript(`local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end return n`)
+	app := fiber.New(fiber.Config{DisableStartupMessage: true})
+	app.Get("/ping", func(c *fiber.Ctx) error {
+		key := string(c.Request().Header.Peek("X-Client-Key"))
+		count, err := script.Run(c.UserContext(), client, []string{benchSchema + "-script:" + key}, 60).Int64()
+		if err != nil {
+			return err
+		}
+		return c.JSON(fiber.Map{"message": "pong", "key": key, "count": count})
+	})
+	return listen(ctx, app)
+}
+
+// servePostgresUpsert counts each request with one upsert.
+func servePostgresUpsert(ctx context.Context, dsn string) error {
+	db, err := openPostgres(dsn)
+	if err != nil {
+		return err
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	pool.SetMaxOpenConns(32)
+	pool.SetMaxIdleConns(32)
+	type benchWindow struct {
+		Key         string    `gorm:"primaryKey"`
+		WindowStart time.Time `gorm:"primaryKey"`
+		Count       int64
+	}
+	if err := db.AutoMigrate(&benchWindow{}); err != nil {
+		return err
+	}
+	app := fiber.New(fiber.Config{DisableStartupMessage: true})
+	app.Get("/ping", func(c *fiber.Ctx) error {
+		row := benchWindow{Key: string(c.Request().Header.Peek("X-Client-Key")), WindowStart: time.Now().UTC().Truncate(24 * time.Hour), Count: 1}
+		err := db.Clauses(clause.OnConflict{
+			Columns:   []clause.Column{{Name: "key"}, {Name: "window_start"}},
+			DoUpdates: clause.Assignments(map[string]any{"count": gorm.Expr("bench_windows.count + 1")}),
+		}, clause.Returning{Columns: []clause.Column{{Name: "count"}}}).Create(&row).Error
+		if err != nil {
+			return fmt.Errorf("upsert: %w", err)
+		}
+		return c.JSON(fiber.Map{"message": "pong", "key": row.Key, "count": row.Count})
+	})
+	return listen(ctx, app)
+}
