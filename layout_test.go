@@ -26,6 +26,7 @@ var law = []struct {
 	{"application", []string{"domain"}},
 	{"migrations", nil},
 	{"infrastructure/gormstore", []string{"domain", "migrations", "gorm.io/gorm", "gorm.io/driver/sqlite", "github.com/mattn/go-sqlite3", "github.com/pressly/goose/v3"}},
+	{"infrastructure/redisstore", []string{"domain", "github.com/redis/go-redis/v9"}},
 	{"infrastructure/policyfile", []string{"domain", "github.com/goccy/go-yaml"}},
 	{"infrastructure/logging", []string{"go.uber.org/zap"}},
 	{"interfaces/problem", []string{"domain"}},

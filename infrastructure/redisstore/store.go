@@ -1,0 +1,112 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// Store counts in Redis. It is safe for concurrent use.
+type Store struct {
+	client  redis.UniversalClient
+	cluster *redis.ClusterClient // the client if it is that of a cluster, else nil
+	prefix  string
+}
+
+var _ domain.Counter = (*Store)(nil)
+
+// timeout is how long a command may take whose context has no deadline of its own,
+// and how long a goroutine may outlive a call whose context was cancelled.
+const timeout = 5 * time.Second
+
+// Open prepares a store on the server or cluster that dsn names:
+//
+//	redis://[user:password@]host[:port][/db]    rediss:// for TLS
+//	redis://host1:7000,host2:7000               several hosts are a cluster,
+//	redis://host:7000?cluster=true              and so is one, if it is said
+//
+// The parameter prefix begins the names of all keys, "ratelimitlog" by default.
+// Stores with different prefixes share nothing. What a name, a password or a
+// parameter has of "/?#@%" is written with a percent sign. A dsn that cannot be read
+// is an *InvalidError that quotes none of it.
+//
+// The server need not be there yet: Open sends nothing, [Store.Ping] does.
+func Open(dsn string) (*Store, error) {
+	at, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	var secured *tls.Config
+	if at.tls {
+		secured = &tls.Config{MinVersion: tls.VersionTLS12} // the name to verify is that of the host dialled
+	}
+	maintenance := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	// A script that may have run must not run again, so nothing is tried twice here.
+	// What the cluster's client tries again see once, in script.go.
+	if at.cluster {
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: at.hosts, Username: at.user, Password: at.password, TLSConfig: secured,
+			Protocol: 2, MaintNotificationsConfig: maintenance, PipelinePoolSize: -1,
+			ContextTimeoutEnabled: true, ReadTimeout: timeout, WriteTimeout: timeout, DialTimeout: timeout,
+			MaxRetries: -1, DialerRetries: 1,
+			ClusterStateReloadInterval: 5 * time.Second, // how late a failover is seen
+		})
+		return &Store{client: client, cluster: client, prefix: at.prefix}, nil
+	}
+	return &Store{prefix: at.prefix, client: redis.NewClient(&redis.Options{
+		Addr: at.hosts[0], DB: at.db, Username: at.user, Password: at.password, TLSConfig: secured,
+		Protocol: 2, MaintNotificationsConfig: maintenance, PipelinePoolSize: -1,
+		ContextTimeoutEnabled: true, ReadTimeout: timeout, WriteTimeout: timeout, DialTimeout: timeout,
+		MaxRetries: -1, DialerRetries: 1,
+	})}, nil
+}
+
+// Ping reports whether the server answers; of a cluster, each of its masters.
+func (s *Store) Ping(ctx context.Context) error {
+	err := await(ctx, func() error {
+		if s.cluster != nil {
+			return s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
+		}
+		return s.client.Ping(ctx).Err()
+	})
+	if err != nil {
+		return fmt.Errorf("ping Redis: %w", err)
+	}
+	return nil
+}
+
+// Close ends all connections.
+func (s *Store) Close() error { return s.client.Close() }
+
+// pipeline collects n commands that go to a server together. On a single server
+// they are a transaction, so that they all run or, if the connection breaks or the
+// server refuses one, none does. A cluster has no transactions across its nodes.
+func (s *Store) pipeline(n int) redis.Pipeliner {
+	if s.cluster != nil || n == 1 {
+		return s.client.Pipeline()
+	}
+	return s.client.TxPipeline()
+}
+
+// await returns when do has, or when ctx ends. The client itself heeds a deadline of
+// ctx, but not that it is cancelled while an answer is outstanding; do then goes on
+// for the timeout at most, and no more of them than there are connections.
+func await(ctx context.Context, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
