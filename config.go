@@ -122,7 +122,9 @@ func (c Config) check() error {
 	return nil
 }
 
-func (c Config) dsn() string { return or(c.DSN, "sqlite:ratelimitlog.db") }
+const defaultDSN = "sqlite:ratelimitlog.db"
+
+func (c Config) dsn() string { return or(c.DSN, defaultDSN) }
 
 func (c Config) pruneEvery() time.Duration { return or(c.PruneEvery, time.Minute) }
 

@@ -26,6 +26,12 @@ var testEngines = []testEngine{
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "test.db")
 		return func(c *ratelimitlog.Config) { c.DSN = dsn }
 	}},
+	{"Redis", func(t testing.TB) func(*ratelimitlog.Config) {
+		prefix, audit := redisPrefix(t), "sqlite:"+filepath.Join(t.TempDir(), "audit.db")
+		return func(c *ratelimitlog.Config) {
+			c.DSN, c.AuditDSN, c.StoreTimeout = "redis://127.0.0.1:6379?prefix="+prefix, audit, 10*time.Second
+		}
+	}},
 	{"SQLite in memory", func(testing.TB) func(*ratelimitlog.Config) {
 		return func(c *ratelimitlog.Config) { c.DSN = "sqlite::memory:" }
 	}},

@@ -2,6 +2,7 @@ package ratelimitlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/gormstore"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/redisstore"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
@@ -23,33 +25,43 @@ type Stores struct {
 	Ready httpapi.Pinger
 }
 
-// engine is what the scheme of a DSN chooses.
+// engine is a way to keep things.
 type engine struct {
-	scheme string
-	// timeout is how long a hit may wait by default. Beside SQLite there is no network
-	// to fail: who waits there waits for another process that writes.
-	timeout time.Duration
-	open    func(context.Context, Config) (Stores, func(), error)
+	open func(context.Context, Config) (Stores, func(), error)
+	// migrate brings the tables up to date.
 	migrate func(context.Context, Config) error
+	// timeout is how long a hit may wait by default.
+	timeout time.Duration
 }
 
-const networkTimeout = 250 * time.Millisecond
+// networkTimeout is for stores on a network. Beside SQLite there is none that could
+// fail: who waits there waits for another process that writes.
+const (
+	networkTimeout = 250 * time.Millisecond
+	sqliteTimeout  = 5 * time.Second
+)
 
-var engines = []engine{
-	{"sqlite", 5 * time.Second, openSQLite, migrateSQLite},
-}
-
-// engine is the one that the DSN names.
+// engine is what the scheme of the DSN chooses.
 func (c Config) engine() (engine, error) {
-	scheme, _, _ := strings.Cut(c.dsn(), ":")
-	var known []string
-	for _, e := range engines {
-		if e.scheme == scheme {
-			return e, nil
-		}
-		known = append(known, e.scheme+":")
+	switch scheme(c.dsn()) {
+	case "redis", "rediss":
+		return engine{openRedis, migrateAudit, networkTimeout}, nil
 	}
-	return engine{}, &domain.InvalidError{Field: "dsn", Reason: fmt.Sprintf("%q does not begin with one of %s", redact(c.dsn()), strings.Join(known, ", "))}
+	return sqlEngine("dsn", c.dsn(), "sqlite:, postgres: and redis:")
+}
+
+// sqlEngine is the engine of a DSN that keeps everything.
+func sqlEngine(field, dsn, known string) (engine, error) {
+	switch scheme(dsn) {
+	case "sqlite":
+		return engine{openSQLite, migrateSQLite, sqliteTimeout}, nil
+	}
+	return engine{}, &domain.InvalidError{Field: field, Reason: fmt.Sprintf("%q does not begin with one of %s", redact(dsn), known)}
+}
+
+func scheme(dsn string) string {
+	before, _, _ := strings.Cut(dsn, ":")
+	return before
 }
 
 // openStores opens the stores that the DSN names.
@@ -68,6 +80,30 @@ func Migrate(ctx context.Context, config Config) error {
 		return err
 	}
 	return engine.migrate(ctx, config)
+}
+
+func openSQLite(ctx context.Context, config Config) (Stores, func(), error) {
+	var store *gormstore.Store
+	var err error
+	if config.ReadOnly {
+		store, err = gormstore.OpenReader(ctx, config.dsn())
+	} else {
+		store, err = gormstore.Open(ctx, config.dsn(), gormstore.Options{Synchronous: gormstore.Synchronous(config.Synchronous)})
+	}
+	if err != nil {
+		return Stores{}, nil, err
+	}
+	return together(store)
+}
+
+// migrateSQLite opens the file, which migrates it.
+func migrateSQLite(ctx context.Context, config Config) error {
+	config.ReadOnly = false
+	_, closeStores, err := openSQLite(ctx, config)
+	if err == nil {
+		closeStores()
+	}
+	return err
 }
 
 // sqlStore is what the adapters of one SQL database have in common.
@@ -89,35 +125,59 @@ func together(store sqlStore) (Stores, func(), error) {
 	}, func() { store.Close() }, nil
 }
 
-func openSQLite(ctx context.Context, config Config) (Stores, func(), error) {
-	var store *gormstore.Store
-	var err error
-	if config.ReadOnly {
-		store, err = gormstore.OpenReader(ctx, config.dsn())
-	} else {
-		store, err = gormstore.Open(ctx, config.dsn(), gormstore.Options{Synchronous: gormstore.Synchronous(config.Synchronous)})
-	}
+// openRedis counts in Redis, and keeps log and quotas where AuditDSN says.
+func openRedis(ctx context.Context, config Config) (Stores, func(), error) {
+	counters, err := redisstore.Open(config.DSN)
 	if err != nil {
 		return Stores{}, nil, err
 	}
-	return together(store)
+	audit, config, err := config.audit()
+	if err != nil {
+		return Stores{}, nil, err
+	}
+	stores, closeAudit, err := audit.open(ctx, config)
+	if err != nil {
+		return Stores{}, nil, err
+	}
+	stores.Limiter.Units = domain.Apart(counters, stores.Log)
+	stores.Limiter.Counter, stores.Limiter.Sweeper = counters, nil
+	stores.Ready = allReady{counters, stores.Ready}
+	return stores, func() { closeAudit(); counters.Close() }, nil
 }
 
-// migrateSQLite opens the file, which migrates it.
-func migrateSQLite(ctx context.Context, config Config) error {
-	_, closeStores, err := openSQLite(ctx, config)
-	if err == nil {
-		closeStores()
+func migrateAudit(ctx context.Context, config Config) error {
+	audit, config, err := config.audit()
+	if err != nil {
+		return err
 	}
-	return err
+	return audit.migrate(ctx, config)
+}
+
+// audit is the engine that keeps the log beside counters, and the configuration for it.
+func (c Config) audit() (engine, Config, error) {
+	c.DSN = or(c.AuditDSN, defaultDSN)
+	audit, err := sqlEngine("audit-dsn", c.DSN, "sqlite: and postgres:")
+	return audit, c, err
+}
+
+// allReady are ready when each is.
+type allReady []httpapi.Pinger
+
+func (a allReady) Ping(ctx context.Context) error {
+	var errs []error
+	for _, store := range a {
+		errs = append(errs, store.Ping(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // redact is a DSN without its password.
 func redact(dsn string) string {
-	before, after, found := strings.Cut(dsn, "@")
-	scheme, userinfo, hasScheme := strings.Cut(before, "//")
-	if user, _, hasPassword := strings.Cut(userinfo, ":"); found && hasScheme && hasPassword {
-		return scheme + "//" + user + ":***@" + after
+	at := strings.LastIndex(dsn, "@")
+	scheme, rest, ok := strings.Cut(dsn, "//")
+	if at < 0 || !ok {
+		return dsn
 	}
-	return dsn
+	user, _, _ := strings.Cut(rest, ":")
+	return scheme + "//" + user + ":***" + dsn[at:]
 }
