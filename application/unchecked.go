@@ -1,6 +1,8 @@
 package application
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,4 +78,25 @@ func (u *unchecked) restore(calls []domain.Call) {
 		u.calls[id] = &calls[i]
 	}
 	u.size.Store(int64(len(u.calls)))
+}
+
+// undecided is what becomes of a hit that the store did not decide.
+func (l *Limiter) undecided(rules *ruleSet, d domain.Decision, hit *domain.Hit, err error) (domain.Decision, error) {
+	if hit.Cost == 0 || !errors.Is(err, domain.ErrUnavailable) && !errors.Is(err, domain.ErrOverloaded) {
+		return domain.Decision{}, err
+	}
+	open := !slices.ContainsFunc(hit.Policies, func(name string) bool {
+		policy := rules.byName[name]
+		return !policy.FailOpen && !policy.Shadow
+	})
+	l.committer.breaker.answered(open)
+	if !open {
+		return domain.Decision{}, err
+	}
+	d.Allowed, d.Unchecked = true, true
+	for i := range d.Policies {
+		d.Policies[i].Tally = domain.Tally{} // what memory may have had
+	}
+	l.committer.unchecked.note(hit, d.Policies, d.At)
+	return d, nil
 }
