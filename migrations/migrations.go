@@ -8,3 +8,8 @@ import "embed"
 //
 //go:embed sqlite/*.sql
 var SQLite embed.FS
+
+// Postgres has the folder "postgres".
+//
+//go:embed postgres/*.sql
+var Postgres embed.FS
