@@ -65,10 +65,7 @@ func calls(db *gorm.DB, query domain.CallQuery) ([]domain.Call, error) {
 	}
 	found := make([]domain.Call, len(rows))
 	for i := range rows {
-		var err error
-		if found[i], err = rows[i].call(); err != nil {
-			return nil, fmt.Errorf("read call %d: %w", rows[i].ID, err)
-		}
+		found[i] = rows[i].call()
 	}
 	return found, nil
 }

@@ -16,7 +16,7 @@ import (
 
 // Why program and database do not fit.
 var (
-	errOldSchema = errors.New("the schema is older than this program; run migrate")
+	errOldSchema = errors.New("the schema is older than this program; run ratelimitlog migrate")
 	errNewSchema = errors.New("the schema is newer than this program; use the newer program")
 )
 

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -12,10 +13,10 @@ type windowRow struct {
 	Policy      string `gorm:"primaryKey"`
 	Key         string `gorm:"primaryKey"`
 	Schedule    string `gorm:"primaryKey"`
-	WindowStart string `gorm:"primaryKey"`
+	WindowStart instant `gorm:"primaryKey"`
 	Count       int64
 	Refused     int64
-	ExpiresAt   string
+	ExpiresAt   instant
 }
 
 func (windowRow) TableName() string { return "rate_limit_windows" }
@@ -23,7 +24,7 @@ func (windowRow) TableName() string { return "rate_limit_windows" }
 // newCallRow is a row of api_calls without its id, which the database gives. The
 // order of its fields is the order in which inserts bind values.
 type newCallRow struct {
-	CalledAt    string
+	CalledAt    instant
 	Kind        string
 	Policy      string
 	Key         string
@@ -34,7 +35,7 @@ type newCallRow struct {
 	Count       int64
 	Refused     int64
 	Limit       *int64
-	WindowStart *string
+	WindowStart *instant
 	Method      string
 	Path        string
 	RequestID   string
@@ -64,21 +65,17 @@ func (r *runner) callValues(values []any, call *domain.Call) []any {
 		call.Method, call.Path, call.RequestID)
 }
 
-func (c *callRow) call() (domain.Call, error) {
+func (c *callRow) call() domain.Call {
 	r := &c.Row
 	call := domain.Call{
-		ID: c.ID, Kind: domain.CallKind(r.Kind), Policy: r.Policy, Key: r.Key, Cost: r.Cost, Hits: r.Hits,
+		ID: c.ID, Kind: domain.CallKind(r.Kind), At: time.Time(r.CalledAt), Policy: r.Policy, Key: r.Key, Cost: r.Cost, Hits: r.Hits,
 		Allowed: r.Allowed, Shadow: r.Shadow, Count: r.Count, Refused: r.Refused, Limit: limitOf(r.Limit),
 		Origin: domain.Origin{Method: r.Method, Path: r.Path, RequestID: r.RequestID},
 	}
-	var err error
-	if call.At, err = time.Parse(time.RFC3339, r.CalledAt); err != nil {
-		return call, err
-	}
 	if r.WindowStart != nil {
-		call.WindowStart, err = time.Parse(time.RFC3339, *r.WindowStart)
+		call.WindowStart = time.Time(*r.WindowStart)
 	}
-	return call, err
+	return call
 }
 
 // limitOf is the limit that a column holds, where NULL is unlimited.
@@ -97,8 +94,25 @@ func nullLimit(limit int64) *int64 {
 	return &limit
 }
 
-// Times are stored as UTC text of one length for each column, so that text order
-// is time order.
+// instant is a time as a row is read: SQLite has text there, PostgreSQL a time.
+type instant time.Time
+
+// Scan implements [sql.Scanner].
+func (i *instant) Scan(column any) error {
+	switch value := column.(type) {
+	case time.Time:
+		*i = instant(value.UTC())
+		return nil
+	case string:
+		t, err := time.Parse(time.RFC3339, value)
+		*i = instant(t)
+		return err
+	}
+	return fmt.Errorf("a %T is no time", column)
+}
+
+// SQLite stores times as UTC text of one length for each column, so that text
+// order is time order. PostgreSQL reads these texts too.
 const (
 	seconds      = "2006-01-02T15:04:05Z"
 	milliseconds = "2006-01-02T15:04:05.000Z"

@@ -221,7 +221,7 @@ func TestASchemaOfAnotherAgeIsRefused(t *testing.T) {
 
 	empty := newDSN(t)
 	mustExec(t, raw(t, empty), `CREATE TABLE something (x)`)
-	if _, err := gormstore.OpenReader(t.Context(), empty); err == nil || !strings.Contains(err.Error(), "run migrate") {
+	if _, err := gormstore.OpenReader(t.Context(), empty); err == nil || !strings.Contains(err.Error(), "run ratelimitlog migrate") {
 		t.Errorf("a database without our tables: %v", err)
 	}
 	if _, err := gormstore.OpenReader(t.Context(), newDSN(t)); err == nil || !strings.Contains(err.Error(), "there is no such database yet") {

@@ -32,15 +32,18 @@ func prepareWrites(ctx context.Context, db *gorm.DB, pool *sql.DB) (w writeState
 	return w, err
 }
 
+// replaceNumbers makes of an insert of windows an upsert.
+var replaceNumbers = clause.OnConflict{
+	Columns:   []clause.Column{{Name: "policy"}, {Name: "key"}, {Name: "schedule"}, {Name: "window_start"}},
+	DoUpdates: clause.AssignmentColumns([]string{"count", "refused"}),
+}
+
 // composeUpsert has GORM compose the upsert of n windows. Windows are written
 // with the numbers that were decided under the write lock, not with differences.
 func composeUpsert(db *gorm.DB) func(n int) (string, error) {
 	return func(n int) (string, error) {
 		rows := make([]windowRow, n)
-		tx := db.Session(&gorm.Session{DryRun: true}).Clauses(clause.OnConflict{
-			Columns:   []clause.Column{{Name: "policy"}, {Name: "key"}, {Name: "schedule"}, {Name: "window_start"}},
-			DoUpdates: clause.AssignmentColumns([]string{"count", "refused"}),
-		}).Create(&rows)
+		tx := db.Session(&gorm.Session{DryRun: true}).Clauses(replaceNumbers).Create(&rows)
 		return tx.Statement.SQL.String(), tx.Error
 	}
 }
