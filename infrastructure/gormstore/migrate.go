@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 
 	"github.com/nene2-ft/ratelimitlog/migrations"
@@ -67,7 +68,7 @@ func checkSchema(ctx context.Context, pool *sql.DB, target int64) error {
 	var current int64
 	err := pool.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&current)
 	switch {
-	case err != nil && strings.Contains(err.Error(), "no such table"): // SQLite has no code for it
+	case err != nil && isMissingTable(err):
 		return errOldSchema
 	case err != nil:
 		return err
@@ -77,4 +78,12 @@ func checkSchema(ctx context.Context, pool *sql.DB, target int64) error {
 		return errNewSchema
 	}
 	return nil
+}
+
+func isMissingTable(err error) bool {
+	var postgres *pgconn.PgError
+	if errors.As(err, &postgres) {
+		return postgres.Code == "42P01"
+	}
+	return strings.Contains(err.Error(), "no such table") // SQLite has no code for it
 }

@@ -10,9 +10,9 @@ import (
 // windowRow is a row of rate_limit_windows. The order of its fields is the order
 // in which upserts bind values.
 type windowRow struct {
-	Policy      string `gorm:"primaryKey"`
-	Key         string `gorm:"primaryKey"`
-	Schedule    string `gorm:"primaryKey"`
+	Policy      string  `gorm:"primaryKey"`
+	Key         string  `gorm:"primaryKey"`
+	Schedule    string  `gorm:"primaryKey"`
 	WindowStart instant `gorm:"primaryKey"`
 	Count       int64
 	Refused     int64

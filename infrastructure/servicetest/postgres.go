@@ -1,0 +1,232 @@
+package servicetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// postgres names the database for tests; RATELIMITLOG_TEST_POSTGRES names another.
+const postgres = "postgres://postgres@127.0.0.1:5432/test?sslmode=disable"
+
+// Postgres returns the DSN of an empty schema, which is dropped when the test ends.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	dsn := cmp.Or(os.Getenv("RATELIMITLOG_TEST_POSTGRES"), postgres)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		Missing(t, "there is no PostgreSQL to test with: %v", err)
+	}
+	defer conn.Close(ctx)
+	schema := fmt.Sprintf("test_%016x", rand.Uint64())
+	if _, err := conn.Exec(ctx, `CREATE SCHEMA `+schema); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, dsn)
+		if err == nil {
+			defer conn.Close(ctx)
+			_, err = conn.Exec(ctx, `DROP SCHEMA `+schema+` CASCADE`)
+		}
+		if err != nil {
+			t.Errorf("drop the schema of the test: %v", err)
+		}
+	})
+	return With(t, dsn, "search_path", schema)
+}
+
+// With adds a parameter to a DSN.
+func With(t testing.TB, dsn, name, value string) string {
+	t.Helper()
+	at, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := at.Query()
+	query.Set(name, value)
+	at.RawQuery = query.Encode()
+	return at.String()
+}
+
+// PostgresServer is a PostgreSQL of the test's own, which listens on 127.0.0.1 and
+// has no durability to speak of.
+type PostgresServer struct {
+	Port    int
+	t       testing.TB
+	bin     string
+	dir     string
+	as      *syscall.SysProcAttr
+	process *exec.Cmd // nil while it is down
+}
+
+// NewPostgresServer makes a server that is not running yet.
+func NewPostgresServer(t testing.TB) *PostgresServer {
+	t.Helper()
+	s := &PostgresServer{t: t, bin: postgresBin()}
+	if s.bin == "" {
+		Missing(t, "initdb and postgres are neither in PATH nor in /usr/lib/postgresql")
+	}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "ratelimitlog-postgres-"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Kill()
+		os.RemoveAll(s.dir)
+	})
+	if os.Getuid() == 0 { // which PostgreSQL refuses to run as
+		s.runAsSomebody()
+	}
+	s.Port = freePort(t)
+	initdb := s.command("initdb", "-D", filepath.Join(s.dir, "data"), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	return s
+}
+
+func postgresBin() string {
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.Sort(dirs)
+	slices.Reverse(dirs)
+	if path, err := exec.LookPath("initdb"); err == nil {
+		dirs = append([]string{filepath.Dir(path)}, dirs...)
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+func (s *PostgresServer) runAsSomebody() {
+	for _, name := range []string{"postgres", "nobody"} {
+		somebody, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, _ := strconv.Atoi(somebody.Uid)
+		gid, _ := strconv.Atoi(somebody.Gid)
+		if err := os.Chown(s.dir, uid, gid); err != nil {
+			continue
+		}
+		s.as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+		return
+	}
+	Missing(s.t, "the test runs as root, and there is no user postgres or nobody to run PostgreSQL as")
+}
+
+func freePort(t testing.TB) int {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
+	command := exec.Command(filepath.Join(s.bin, name), args...)
+	command.SysProcAttr, command.Dir = s.as, s.dir
+	return command
+}
+
+// DSN names the server's database.
+func (s *PostgresServer) DSN() string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.Port)
+}
+
+// Start starts the server and waits until it answers.
+func (s *PostgresServer) Start() {
+	s.t.Helper()
+	log, err := os.CreateTemp(s.dir, "log-")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	s.process = s.command("postgres", "-D", filepath.Join(s.dir, "data"), "-p", strconv.Itoa(s.Port), "-k", s.dir,
+		"-c", "listen_addresses=127.0.0.1", "-c", "fsync=off")
+	s.process.Stdout, s.process.Stderr = log, log
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		conn, err := pgx.Connect(ctx, s.DSN())
+		if err == nil {
+			conn.Close(ctx)
+		}
+		cancel()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			said, _ := os.ReadFile(log.Name())
+			s.t.Fatalf("PostgreSQL does not come up: %v\n%s", err, said)
+		}
+	}
+}
+
+// Hang stops all processes of the server where they stand; Resume lets them go on.
+func (s *PostgresServer) Hang() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a server go on that hangs.
+func (s *PostgresServer) Resume() { s.signal(syscall.SIGCONT) }
+
+// Kill ends the server as a power cut would. It is nothing to a server that is down.
+func (s *PostgresServer) Kill() {
+	if s.process == nil {
+		return
+	}
+	s.signal(syscall.SIGKILL)
+	s.process.Wait()
+	s.process = nil
+}
+
+// signal goes to the server first, so that it starts no further process, and then
+// to those that it has started.
+func (s *PostgresServer) signal(signal syscall.Signal) {
+	pid := s.process.Process.Pid
+	children := childrenOf(pid)
+	syscall.Kill(pid, signal)
+	for _, child := range append(children, childrenOf(pid)...) {
+		syscall.Kill(child, signal)
+	}
+}
+
+func childrenOf(parent int) (children []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue
+		}
+		// "pid (name) state parent …"; the name may hold anything.
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+			children = append(children, pid)
+		}
+	}
+	return children
+}
