@@ -46,15 +46,21 @@ const (
 	// limitTime has the server give up too, also if it never hears that the client did.
 	limitTime = `SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)`
 
+	// doNotWait has the commit of a transaction not wait for the disk. waitForDisk is a
+	// transaction that leaves a mark in the server's log, and so waits until all
+	// before it is on the disk, and at the standbys that the server waits for.
+	doNotWait   = `SET LOCAL synchronous_commit = off`
+	waitForDisk = `SELECT pg_logical_emit_message(true, 'ratelimitlog', '')`
+
 	// forget and forgetNew remove the windows of keys under policies: all of them,
-	// and those that nobody is charging at this moment.
-	forget    = forgetHead + deleteDoomed
-	forgetNew = forgetHead + ` SKIP LOCKED` + deleteDoomed
+	// and those of others that nobody is charging at this moment.
+	forget    = forgetHead + forgetOrder + deleteDoomed
+	forgetNew = forgetHead + ` WHERE w.xmin <> pg_current_xact_id()::xid` + forgetOrder + ` SKIP LOCKED` + deleteDoomed
 
 	forgetHead = `WITH doomed AS MATERIALIZED (
 SELECT w.policy, w.key, w.schedule, w.window_start FROM rate_limit_windows AS w
-JOIN unnest($1::text[], $2::text[]) AS wanted(policy, key) ON w.policy = wanted.policy AND w.key = wanted.key
-ORDER BY w.policy, w.key, w.schedule, w.window_start FOR UPDATE OF w`
+JOIN unnest($1::text[], $2::text[]) AS wanted(policy, key) ON w.policy = wanted.policy AND w.key = wanted.key`
+	forgetOrder = ` ORDER BY w.policy, w.key, w.schedule, w.window_start FOR UPDATE OF w`
 
 	sweepExpired = `WITH doomed AS MATERIALIZED (
 SELECT policy, key, schedule, window_start FROM rate_limit_windows

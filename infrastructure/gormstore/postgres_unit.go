@@ -99,7 +99,7 @@ func (u *pgUnit) lock(ctx context.Context, ledger *domain.Ledger) error {
 				u.open = false
 			}
 			batch.Queue(beginPostgres)
-			batch.Queue(`SET LOCAL synchronous_commit = off`) // they are worth nothing
+			batch.Queue(doNotWait) // they are worth nothing
 			batch.Queue(u.store.statements.makeWindows, windowArrays(missing)...)
 			batch.Queue(`COMMIT`)
 		}
@@ -240,20 +240,28 @@ func (u *pgUnit) flush(ctx context.Context, log bool) error {
 
 // commit writes what is to be written and keeps it. A unit without any work asks
 // the server whether it would.
+//
+// Locks are not held while the disk is waited for: the commit itself does not wait,
+// and a next, empty one does, behind it in the server's log.
 func (u *pgUnit) commit() error {
 	batch := &pgx.Batch{}
 	u.begin(u.ctx, batch)
+	before := batch.Len()
 	u.write(batch, true)
+	changes := u.holds || batch.Len() > before
+	if changes {
+		batch.Queue(doNotWait)
+	}
 	batch.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" { // some statement has failed and the work went on
 			return errors.New("the server rolled back")
 		}
 		return nil
 	})
-	idle := batch.Len() == 3 // nothing but begin, limit and commit
-	err := u.send(u.ctx, batch, idle)
-	u.open = err != nil
-	return err
+	if changes {
+		batch.Queue(waitForDisk)
+	}
+	return u.send(u.ctx, batch, !changes)
 }
 
 // begin begins the transaction unless one is under way.
