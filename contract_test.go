@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/servicetest"
 )
 
 // testEngine is an engine that tests run on.
@@ -26,11 +27,13 @@ var testEngines = []testEngine{
 		dsn := "sqlite:" + filepath.Join(t.TempDir(), "test.db")
 		return func(c *ratelimitlog.Config) { c.DSN = dsn }
 	}},
+	{"PostgreSQL", func(t testing.TB) func(*ratelimitlog.Config) {
+		dsn := servicetest.Postgres(t)
+		return func(c *ratelimitlog.Config) { c.DSN, c.Migrate, c.StoreTimeout = dsn, true, 10*time.Second }
+	}},
 	{"Redis", func(t testing.TB) func(*ratelimitlog.Config) {
-		prefix, audit := redisPrefix(t), "sqlite:"+filepath.Join(t.TempDir(), "audit.db")
-		return func(c *ratelimitlog.Config) {
-			c.DSN, c.AuditDSN, c.StoreTimeout = "redis://127.0.0.1:6379?prefix="+prefix, audit, 10*time.Second
-		}
+		dsn, audit := servicetest.Redis(t), "sqlite:"+filepath.Join(t.TempDir(), "audit.db")
+		return func(c *ratelimitlog.Config) { c.DSN, c.AuditDSN, c.StoreTimeout = dsn, audit, 10*time.Second }
 	}},
 	{"SQLite in memory", func(testing.TB) func(*ratelimitlog.Config) {
 		return func(c *ratelimitlog.Config) { c.DSN = "sqlite::memory:" }

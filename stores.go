@@ -55,6 +55,8 @@ func sqlEngine(field, dsn, known string) (engine, error) {
 	switch scheme(dsn) {
 	case "sqlite":
 		return engine{openSQLite, migrateSQLite, sqliteTimeout}, nil
+	case "postgres", "postgresql":
+		return engine{openPostgres, migratePostgres, networkTimeout}, nil
 	}
 	return engine{}, &domain.InvalidError{Field: field, Reason: fmt.Sprintf("%q does not begin with one of %s", redact(dsn), known)}
 }
@@ -104,6 +106,18 @@ func migrateSQLite(ctx context.Context, config Config) error {
 		closeStores()
 	}
 	return err
+}
+
+func openPostgres(_ context.Context, config Config) (Stores, func(), error) {
+	store, err := gormstore.OpenPostgres(config.DSN, gormstore.PostgresOptions{Migrate: config.Migrate})
+	if err != nil {
+		return Stores{}, nil, err
+	}
+	return together(store)
+}
+
+func migratePostgres(ctx context.Context, config Config) error {
+	return gormstore.MigratePostgres(ctx, config.DSN)
 }
 
 // sqlStore is what the adapters of one SQL database have in common.

@@ -1,5 +1,5 @@
 // Package servicetest gives tests the servers that they need: a schema of their own
-// on a PostgreSQL that is running, or a PostgreSQL of their own that they may hang
+// on a PostgreSQL or a Redis that is running, or one of their own that they may hang
 // and kill.
 //
 // A test whose server is missing is skipped and says so. With the environment
