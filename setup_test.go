@@ -22,12 +22,13 @@ var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // service is a server that runs in this process.
 type service struct {
-	url   string // http://127.0.0.1:port
-	addr  string
-	dsn   string
-	clock *clock
-	log   *buffer
-	stop  func() // stops the server and waits; may be called twice
+	url    string // http://127.0.0.1:port
+	addr   string
+	dsn    string
+	config ratelimitlog.Config
+	clock  *clock
+	log    *buffer
+	stop   func() // stops the server and waits; may be called twice
 }
 
 // serve runs a server with a new database and a clock that stands still, until the
@@ -42,7 +43,7 @@ func serve(t testing.TB, change func(*ratelimitlog.Config)) *service {
 	if change != nil {
 		change(&config)
 	}
-	s.dsn = config.DSN
+	s.dsn, s.config = config.DSN, config
 	server, cleanup, err := ratelimitlog.NewServer(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)

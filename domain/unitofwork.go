@@ -28,8 +28,9 @@ type apart struct {
 }
 
 func (a apart) Do(ctx context.Context, work func(Counter, AuditLog) error) error {
-	calls := &heldCalls{AuditLog: a.log}
-	if err := work(within{ctx, a.counter}, calls); err != nil {
+	counter := within{ctx, a.counter}
+	calls := &heldCalls{AuditLog: a.log, unit: counter}
+	if err := work(counter, calls); err != nil {
 		return err
 	}
 	if len(calls.held) == 0 {
@@ -72,7 +73,14 @@ func (w within) both(ctx context.Context) (context.Context, context.CancelFunc) 
 // heldCalls keeps what is appended until the work is done.
 type heldCalls struct {
 	AuditLog
+	unit within
 	held []Call
+}
+
+func (h *heldCalls) Calls(ctx context.Context, query CallQuery) ([]Call, error) {
+	ctx, cancel := h.unit.both(ctx)
+	defer cancel()
+	return h.AuditLog.Calls(ctx, query)
 }
 
 func (h *heldCalls) Append(_ context.Context, calls []Call) error {

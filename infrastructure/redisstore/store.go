@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,6 +43,7 @@ func Open(dsn string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	quiet()
 	var secured *tls.Config
 	if at.tls {
 		secured = &tls.Config{MinVersion: tls.VersionTLS12} // the name to verify is that of the host dialled
@@ -66,6 +68,15 @@ func Open(dsn string) (*Store, error) {
 		MaxRetries: -1, DialerRetries: 1,
 	})}, nil
 }
+
+// quiet makes the client write no log of its own, which it would write to standard
+// error for each connection that it cannot open: errors are returned. The client has
+// one logger for the whole process.
+var quiet = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // Ping reports whether the server answers; of a cluster, each of its masters.
 func (s *Store) Ping(ctx context.Context) error {
