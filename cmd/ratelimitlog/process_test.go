@@ -18,6 +18,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/domain"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/servicetest"
 )
 
 // The tests below run the program as a process: the test binary is the program
@@ -41,12 +45,18 @@ var listens = regexp.MustCompile(`^ratelimitlog listens on (http://127\.0\.0\.1:
 // startServer runs serve on a file and waits until it says where it listens.
 func startServer(t *testing.T, file string, args ...string) *server {
 	t.Helper()
+	return startServerOn(t, append([]string{"--dsn=sqlite:" + file}, args...)...)
+}
+
+// startServerOn runs serve and waits until it says where it listens.
+func startServerOn(t *testing.T, args ...string) *server {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &server{stderr: &strings.Builder{}}
-	s.cmd = exec.Command(self, append([]string{"serve", "--addr=127.0.0.1:0", "--dsn=sqlite:" + file}, args...)...)
+	s.cmd = exec.Command(self, append([]string{"serve", "--addr=127.0.0.1:0"}, args...)...)
 	s.cmd.Env = append(os.Environ(), "RATELIMITLOG_TEST_AS_PROGRAM=1")
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
@@ -218,6 +228,102 @@ func TestTwoProcessesChargeAllPoliciesOfAHitOrNone(t *testing.T) { // case 46
 		if got != want {
 			t.Errorf("%s has count, refused, and allowed in the log of %s, want %s", policy, got, want)
 		}
+	}
+}
+
+// Three processes on one store are exact together, whatever the order in which hits
+// name their policies.
+func TestProcessesOnANetworkStoreAreExactTogether(t *testing.T) {
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(policies, []byte("policies: {user: {limit: 50, window: 36500d}, site: {limit: 5000, window: 36500d}, trend: {limit: 1000, window: sliding 36500d}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	audit := "sqlite:" + filepath.Join(t.TempDir(), "audit.db")
+	for name, config := range map[string]func() ratelimitlog.Config{
+		"PostgreSQL": func() ratelimitlog.Config { return ratelimitlog.Config{DSN: servicetest.Postgres(t)} },
+		"Redis":      func() ratelimitlog.Config { return ratelimitlog.Config{DSN: servicetest.Redis(t), AuditDSN: audit} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := config()
+			if err := ratelimitlog.Migrate(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"--dsn=" + config.DSN, "--policies=" + policies, "--store-timeout=20s"}
+			if config.AuditDSN != "" {
+				args = append(args, "--audit-dsn="+config.AuditDSN)
+			}
+			var servers []*server
+			var urls []string
+			for range 3 {
+				s := startServerOn(t, args...)
+				servers, urls = append(servers, s), append(urls, s.url)
+			}
+			var a answers
+			const keys, each = 40, 64 // hits for each key
+			orders := []string{`["user","site","trend"]`, `["trend","user","site"]`, `["site","trend","user"]`}
+			loadWith(t.Context(), &a, 64, keys*each/64, func(client, n int) string { return fmt.Sprint("key-", (client*7+n)%keys) },
+				func(url, key string, n int) (*http.Request, error) {
+					return http.NewRequest("POST", url+"/v1/hits", strings.NewReader(`{"key":"`+key+`","policies":`+orders[n%3]+`}`))
+				}, urls...)
+			for _, s := range servers {
+				if status := s.end(t, syscall.SIGTERM); status != 0 {
+					t.Errorf("exit status %d: %s", status, s.stderr)
+				}
+				if strings.Contains(s.stderr.String(), "deadlock") {
+					t.Errorf("the log speaks of deadlocks: %s", s.stderr)
+				}
+			}
+			for key, got := range a.count {
+				if got[200] != 50 || got[429] != each-50 || len(got) != 2 {
+					t.Errorf("%s was answered %v", key, got)
+				}
+			}
+			// Counters and log agree, and say what the clients saw.
+			history, closeLog, err := ratelimitlog.NewHistory(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeLog()
+			count, refused := map[string]int64{}, map[string]int64{}
+			for query := (domain.CallQuery{OldestFirst: true, Limit: 1000}); ; {
+				calls, err := history.Calls(t.Context(), query)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, call := range calls {
+					query.After = call.ID
+					count[call.Policy] += call.Cost * call.Hits
+					if !call.Allowed {
+						refused[call.Policy] += call.Cost * call.Hits
+					}
+				}
+				if len(calls) < query.Limit {
+					break
+				}
+			}
+			config.PolicyFile = policies
+			limiter, stop, err := ratelimitlog.NewLimiter(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			held := map[string][2]int64{}
+			for k := range keys {
+				d, err := limiter.Counters(t.Context(), fmt.Sprint("key-", k), "user", "site", "trend")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range d.Policies {
+					held[p.Policy] = [2]int64{held[p.Policy][0] + p.Count, held[p.Policy][1] + p.Refused}
+				}
+			}
+			for policy, want := range map[string]string{"user": "2560 560", "site": "2000 0", "trend": "2000 0"} {
+				got, logged := fmt.Sprint(held[policy][0], held[policy][1]), fmt.Sprint(count[policy], refused[policy])
+				if got != want || logged != want {
+					t.Errorf("%s has count and refused of %s, in the log %s, want %s", policy, got, logged, want)
+				}
+			}
+		})
 	}
 }
 
