@@ -26,12 +26,12 @@ func provideHTTPOptions(config Config) httpapi.Options {
 }
 
 func provideOptions(config Config, log *zap.Logger) application.Options {
-	timeout := config.StoreTimeout
+	timeout, batch := config.StoreTimeout, 0
 	if engine, err := config.engine(); err == nil {
-		timeout = or(timeout, engine.timeout)
+		timeout, batch = or(timeout, engine.timeout), engine.batch
 	}
 	return application.Options{
-		Now: config.Now, Timeout: timeout, Queue: config.Queue,
+		Now: config.Now, Timeout: timeout, Queue: config.Queue, Batch: batch,
 		Report: func(err error) { log.Error("background work failed", zap.Error(err)) },
 		Outage: func(outage application.Outage) {
 			if !outage.Over {

@@ -30,14 +30,18 @@ type engine struct {
 	open func(context.Context, Config) (Stores, func(), error)
 	// migrate brings the tables up to date.
 	migrate func(context.Context, Config) error
-	// timeout is how long a hit may wait by default.
+	// timeout is how long a hit may wait by default, and batch how many hits one commit
+	// holds at most, 0 being the limiter's own default.
 	timeout time.Duration
+	batch   int
 }
 
-// networkTimeout is for stores on a network. Beside SQLite there is none that could
-// fail: who waits there waits for another process that writes.
+// A commit on a network takes round trips whatever its size, so it should hold what
+// there is. Beside SQLite there is no network that could fail: who waits there waits
+// for another process that writes.
 const (
 	networkTimeout = 250 * time.Millisecond
+	networkBatch   = 1024
 	sqliteTimeout  = 5 * time.Second
 )
 
@@ -45,7 +49,7 @@ const (
 func (c Config) engine() (engine, error) {
 	switch scheme(c.dsn()) {
 	case "redis", "rediss":
-		return engine{openRedis, migrateAudit, networkTimeout}, nil
+		return engine{openRedis, migrateAudit, networkTimeout, networkBatch}, nil
 	}
 	return sqlEngine("dsn", c.dsn(), "sqlite:, postgres: and redis:")
 }
@@ -54,9 +58,9 @@ func (c Config) engine() (engine, error) {
 func sqlEngine(field, dsn, known string) (engine, error) {
 	switch scheme(dsn) {
 	case "sqlite":
-		return engine{openSQLite, migrateSQLite, sqliteTimeout}, nil
+		return engine{openSQLite, migrateSQLite, sqliteTimeout, 0}, nil
 	case "postgres", "postgresql":
-		return engine{openPostgres, migratePostgres, networkTimeout}, nil
+		return engine{openPostgres, migratePostgres, networkTimeout, networkBatch}, nil
 	}
 	return engine{}, &domain.InvalidError{Field: field, Reason: fmt.Sprintf("%q does not begin with one of %s", redact(dsn), known)}
 }
