@@ -152,3 +152,32 @@ func TestADatabaseInMemoryIsOne(t *testing.T) { // case 149
 		t.Errorf("count %+v, %v; want 50", looked, err)
 	}
 }
+
+// On PostgreSQL too, with an array for each column in place of VALUES, and an order
+// in which the rows are locked.
+func TestTheStatementsOfPostgreSQLAreComposedByGORM(t *testing.T) {
+	p, err := OpenPostgres("postgres://127.0.0.1:1/none", PostgresOptions{}) // nothing is sent there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	insert := `INSERT INTO "rate_limit_windows" ("policy","key","schedule","window_start","count","refused","expires_at") ` +
+		`SELECT "policy","key","schedule","window_start","count","refused","expires_at" ` +
+		`FROM unnest($1::text[],$2::text[],$3::text[],$4::timestamptz[],$5::bigint[],$6::bigint[],$7::timestamptz[]) ` +
+		`WITH ORDINALITY AS new("policy","key","schedule","window_start","count","refused","expires_at","n") ORDER BY "n" `
+	for got, want := range map[string]string{
+		p.statements.makeWindows:   insert + `ON CONFLICT DO NOTHING`,
+		p.statements.upsertWindows: insert + `ON CONFLICT ("policy","key","schedule","window_start") DO UPDATE SET "count"="excluded"."count","refused"="excluded"."refused"`,
+	} {
+		if got != want {
+			t.Errorf("composed\n%s, want\n%s", got, want)
+		}
+	}
+	if !strings.HasPrefix(p.statements.insertCalls, `INSERT INTO "api_calls" ("called_at","kind","policy","key","cost","hits","allowed","shadow","count","refused","limit","window_start","method","path","request_id") SELECT`) ||
+		!strings.Contains(p.statements.insertCalls, `unnest($1::timestamptz[],$2::text[],$3::text[],$4::text[],$5::bigint[],$6::bigint[],$7::boolean[],$8::boolean[],$9::bigint[],$10::bigint[],$11::bigint[],$12::timestamptz[],$13::text[],$14::text[],$15::text[])`) {
+		t.Errorf("composed\n%s", p.statements.insertCalls)
+	}
+	if len(windowArrays(nil)) != 7 || len(callArrays(nil)) != 15 {
+		t.Error("there are more columns or fewer than arrays")
+	}
+}

@@ -60,7 +60,8 @@ var (
 type PostgresOptions struct {
 	// Migrate says to bring the schema up to date at the first use, if it is older.
 	// Processes that start together wait for each other. By default an old schema is
-	// an error that says what to do.
+	// an error that says what to do. The deadline of the first use holds for the
+	// migration too; Ping with a generous one is a good first use.
 	Migrate bool
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/pressly/goose/v3"
 
@@ -56,6 +57,8 @@ func (migrationLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 }
 
 func (migrationLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // goose gives it none
+	defer cancel()
 	_, err := conn.ExecContext(ctx, `SELECT pg_advisory_unlock(`+migrationLockID+`)`)
 	return err
 }

@@ -526,3 +526,64 @@ func TestDSNsOfPostgreSQLThatMakeNoSenseAreRefusedWithoutTheirPassword(t *testin
 		}
 	}
 }
+
+// A window that somebody makes while its key is being reset is forgotten if its
+// calls are in the log before that of the reset, and stays if they come after.
+func TestAResetForgetsWhatTheLogHasBeforeIt(t *testing.T) { // case 74
+	dsn := servicetest.Postgres(t)
+	resetting, other := openPostgres(t, dsn), openPostgres(t, dsn)
+	reset := func(meanwhile func(commit func())) {
+		t.Helper()
+		commit, committed := make(chan struct{}), make(chan error)
+		removed := make(chan struct{})
+		go func() {
+			committed <- resetting.Do(context.Background(), func(counter domain.Counter, log domain.AuditLog) error {
+				if err := counter.Reset(context.Background(), "p", "k"); err != nil {
+					return err
+				}
+				if _, err := counter.Look(context.Background(), take("k", 10).Slots); err != nil { // what was there is removed by now
+					return err
+				}
+				close(removed)
+				<-commit
+				return log.Append(context.Background(), []domain.Call{{Kind: domain.CallReset, At: at, Policy: "p", Key: "k", Allowed: true}})
+			})
+		}()
+		<-removed
+		meanwhile(func() {
+			close(commit)
+			if err := <-committed; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	check := func(want int64) {
+		t.Helper()
+		looked, err := other.Look(t.Context(), take("k", 10).Slots)
+		if err != nil || looked[0].Count != want {
+			t.Fatalf("looked %+v, %v; want %d", looked, err, want)
+		}
+		if n := ask[int64](t, rawPostgres(t, dsn), `SELECT count(*) FROM api_calls WHERE id > (SELECT max(id) FROM api_calls WHERE kind = 'reset')`); n != want {
+			t.Errorf("the log has %d hits since the reset, want %d", n, want)
+		}
+	}
+	reset(func(commit func()) {
+		if err := charge(t.Context(), other, "k"); err != nil {
+			t.Error(err)
+		}
+		commit()
+	})
+	check(0)
+	reset(func(commit func()) {
+		if err := other.Do(t.Context(), func(counter domain.Counter, log domain.AuditLog) error {
+			if _, err := counter.Take(t.Context(), []domain.Take{take("k", 10)}); err != nil {
+				return err
+			}
+			commit()
+			return log.Append(t.Context(), []domain.Call{hit("k")})
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	check(1)
+}
