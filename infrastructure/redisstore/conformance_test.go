@@ -14,6 +14,7 @@ func TestConformanceOfAServer(t *testing.T) {
 }
 
 func TestConformanceOfACluster(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, "redis-server")
 	storetest.Counter(t, func(t *testing.T) domain.Counter {
 		return open(t, "redis://"+nodes[0].address()+","+nodes[1].address())

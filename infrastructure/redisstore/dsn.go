@@ -57,9 +57,6 @@ func parseDSN(dsn string) (location, error) {
 		return invalid("must not have a fragment")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	if err := at.setParameters(query); err != nil {
-		return location{}, err
-	}
 	hosts, db, _ := strings.Cut(rest, "/")
 	if db != "" {
 		n, err := strconv.ParseUint(db, 10, 31)
@@ -75,7 +72,10 @@ func parseDSN(dsn string) (location, error) {
 		}
 		at.hosts = append(at.hosts, address)
 	}
-	at.cluster = at.cluster || len(at.hosts) > 1
+	at.cluster = len(at.hosts) > 1
+	if err := at.setParameters(query); err != nil {
+		return location{}, err
+	}
 	if at.cluster && at.db != 0 {
 		return invalid("must name no database: a cluster has only one")
 	}
@@ -100,8 +100,8 @@ func (l *location) setParameters(query string) error {
 			}
 			l.prefix = value
 		case "cluster":
-			if value != "true" && value != "false" {
-				return invalid("must have cluster=true or cluster=false")
+			if value != "true" && (value != "false" || l.cluster) {
+				return invalid("must have cluster=true, or for one host cluster=false")
 			}
 			l.cluster = value == "true"
 		default:
@@ -113,15 +113,17 @@ func (l *location) setParameters(query string) error {
 
 // hostPort adds the usual port to a host without one.
 func hostPort(text string) (string, bool) {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil {
-		host, port = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "6379"
-		if strings.Contains(host, ":") && !strings.HasPrefix(text, "[") {
+	if bare, ok := strings.CutSuffix(text, "]"); ok || !strings.Contains(text, ":") {
+		if strings.HasPrefix(bare, "[") != ok {
 			return "", false
 		}
+		text += ":6379"
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, " []") {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || host == "" || strings.ContainsAny(host, " []") {
+		return "", false
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", false
 	}
 	return net.JoinHostPort(host, port), true

@@ -161,7 +161,17 @@ func (s *Store) send(ctx context.Context, calls []*call, command, script string)
 			return err
 		}
 	}
-	return await(ctx, func() error { _, err := pipe.Exec(ctx); return err })
+	return await(ctx, func() error {
+		_, err := pipe.Exec(ctx)
+		if redis.HasErrorPrefix(err, "EXECABORT") { // says nothing; why is in what was not queued
+			for _, c := range calls {
+				if !redis.HasErrorPrefix(c.cmd.Err(), "EXECABORT") {
+					return c.cmd.Err()
+				}
+			}
+		}
+		return err
+	})
 }
 
 // settle decides the takes again, from what the windows held before, and holds

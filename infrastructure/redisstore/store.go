@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -38,35 +39,59 @@ const timeout = 5 * time.Second
 // is an *InvalidError that quotes none of it.
 //
 // The server need not be there yet: Open sends nothing, [Store.Ping] does.
-func Open(dsn string) (*Store, error) {
+func Open(dsn string) (*Store, error) { return open(dsn, nil) }
+
+// open lets tests choose how to connect.
+func open(dsn string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*Store, error) {
 	at, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
 	quiet()
-	var secured *tls.Config
-	if at.tls {
-		secured = &tls.Config{MinVersion: tls.VersionTLS12} // the name to verify is that of the host dialled
+	if !at.cluster {
+		options := at.options()
+		options.Dialer = dial
+		return &Store{client: redis.NewClient(options), prefix: at.prefix}, nil
 	}
-	maintenance := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	// A script that may have run must not run again, so nothing is tried twice here.
-	// What the cluster's client tries again see once, in script.go.
-	if at.cluster {
-		client := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: at.hosts, Username: at.user, Password: at.password, TLSConfig: secured,
-			Protocol: 2, MaintNotificationsConfig: maintenance, PipelinePoolSize: -1,
-			ContextTimeoutEnabled: true, ReadTimeout: timeout, WriteTimeout: timeout, DialTimeout: timeout,
-			MaxRetries: -1, DialerRetries: 1,
-			ClusterStateReloadInterval: 5 * time.Second, // how late a failover is seen
-		})
-		return &Store{client: client, cluster: client, prefix: at.prefix}, nil
-	}
-	return &Store{prefix: at.prefix, client: redis.NewClient(&redis.Options{
-		Addr: at.hosts[0], DB: at.db, Username: at.user, Password: at.password, TLSConfig: secured,
-		Protocol: 2, MaintNotificationsConfig: maintenance, PipelinePoolSize: -1,
-		ContextTimeoutEnabled: true, ReadTimeout: timeout, WriteTimeout: timeout, DialTimeout: timeout,
+	options := at.clusterOptions()
+	options.Dialer = dial
+	client := redis.NewClusterClient(options)
+	return &Store{client: client, cluster: client, prefix: at.prefix}, nil
+}
+
+// A script that may have run must not run again, so the client tries nothing twice.
+// What that of a cluster tries again all the same is up to the command, see [once].
+
+func (l location) options() *redis.Options {
+	return &redis.Options{
+		Addr: l.hosts[0], DB: l.db, Username: l.user, Password: l.password, TLSConfig: l.tlsConfig(),
 		MaxRetries: -1, DialerRetries: 1,
-	})}, nil
+		ContextTimeoutEnabled: true, ReadTimeout: timeout, WriteTimeout: timeout, DialTimeout: timeout,
+		Protocol: 2, MaintNotificationsConfig: maintenance(), PipelinePoolSize: -1,
+	}
+}
+
+func (l location) clusterOptions() *redis.ClusterOptions {
+	return &redis.ClusterOptions{
+		Addrs: l.hosts, Username: l.user, Password: l.password, TLSConfig: l.tlsConfig(),
+		MaxRetries: -1, DialerRetries: 1,
+		ContextTimeoutEnabled: true, ReadTimeout: timeout, WriteTimeout: timeout, DialTimeout: timeout,
+		Protocol: 2, MaintNotificationsConfig: maintenance(), PipelinePoolSize: -1,
+		ClusterStateReloadInterval: 5 * time.Second, // how late a failover may be seen
+	}
+}
+
+// tlsConfig names no server: the name to verify is that of the host dialled.
+func (l location) tlsConfig() *tls.Config {
+	if !l.tls {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12}
+}
+
+// maintenance is not announced by any server but Redis Enterprise.
+func maintenance() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
 // quiet makes the client write no log of its own, which it would write to standard

@@ -1,0 +1,4 @@
+package redisstore
+
+// OpenDialing is Open with a dialer.
+var OpenDialing = open
