@@ -40,9 +40,9 @@ func TestTheScriptDecidesAsTheLedgerDoes(t *testing.T) {
 				start := newYear.Add(time.Duration(i) * time.Minute)
 				return domain.Window{Start: start, End: start.Add(time.Minute)}
 			}
-			i := rapid.Int64Range(0, 2).Draw(t, "window")
+			i := rapid.Int64Range(0, 1).Draw(t, "window")
 			slot := domain.Slot{
-				Policy:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "policy"),
+				Policy:   rapid.SampledFrom([]string{"a", "b"}).Draw(t, "policy"),
 				Schedule: rapid.SampledFrom([]string{"fixed 1m", "sliding 1m"}).Draw(t, "schedule"),
 				Window:   window(i), Expires: window(i + 1).End,
 				Limit:  rapid.OneOf(units(0), rapid.Just[int64](domain.Unlimited)).Draw(t, "limit"),
@@ -57,14 +57,14 @@ func TestTheScriptDecidesAsTheLedgerDoes(t *testing.T) {
 		})
 		for range rapid.IntRange(1, 4).Draw(t, "batches") {
 			takes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) domain.Take {
-				key := prefix + string(rapid.RuneFrom([]rune("{}%:")).Draw(t, "tail")) + time.Unix(0, salt).String()
-				take := domain.Take{Cost: units(1).Draw(t, "cost"), Refused: rapid.IntRange(0, 4).Draw(t, "refused") == 0}
+				key := prefix + string(rapid.RuneFrom([]rune("{}")).Draw(t, "tail")) + time.Unix(0, salt).String()
+				take := domain.Take{Cost: rapid.OneOf(units(1), units(1), rapid.Int64Range(math.MaxInt64-99, math.MaxInt64)).Draw(t, "cost"), Refused: rapid.IntRange(0, 4).Draw(t, "refused") == 0}
 				take.Slots = rapid.SliceOfNDistinct(slots, 1, 3, func(s domain.Slot) domain.WindowID { return s.ID() }).Draw(t, "slots")
 				for i := range take.Slots {
 					take.Slots[i].Key = key
 				}
 				return take
-			}), 1, 12).Draw(t, "takes")
+			}), 1, 16).Draw(t, "takes")
 
 			ledger := domain.NewLedger(takes)
 			id := func(w *domain.LedgerWindow) domain.WindowID {

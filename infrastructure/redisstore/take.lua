@@ -16,7 +16,8 @@
 local BASE, LIMB = 1e14, 1e7
 local MAXH, MAXL = 92233, 72036854775807 -- 2^63 - 1
 
-local floor, format, match, sub = math.floor, string.format, string.match, string.sub
+local KEYS, ARGV, call = KEYS, ARGV, redis.call
+local floor, format, match, sub, tonumber = math.floor, string.format, string.match, string.sub, tonumber
 
 local function number(s)
 	if #s < 15 then return 0, tonumber(s) end
@@ -81,17 +82,23 @@ end
 local windows, answer = {}, {}
 local at = 2
 for i = 1, tonumber(ARGV[1]) do
-	local w = { hash = KEYS[tonumber(ARGV[at])], field = ARGV[at + 1], life = tonumber(ARGV[at + 2]), uh = 0, ul = 0, rh = 0, rl = 0 }
-	local used, refused = '0', '0'
-	local held = redis.call('HGET', w.hash, w.field)
+	local place, field = tonumber(ARGV[at]), ARGV[at + 1]
+	local used, refused, deadline = '0', '0', false
+	local held = call('HGET', KEYS[place], field)
 	if held then
-		used, refused, w.deadline = match(held, '^(%d+) (%d+) (%d+)$')
-		if not used then return redis.error_reply('ERR the field "' .. w.field .. '" of "' .. w.hash .. '" is no window') end
-		w.uh, w.ul = number(used)
-		w.rh, w.rl = number(refused)
+		used, refused, deadline = match(held, '^(%d+) (%d+) (%d+)$')
+		if not used then
+			return redis.error_reply('ERR the field "' .. field .. '" of "' .. KEYS[place] .. '" is no window')
+		end
 	end
-	windows[i], at = w, at + 3
+	local uh, ul = number(used)
+	local rh, rl = number(refused)
+	windows[i] = {
+		hash = place, field = field, life = ARGV[at + 2], deadline = deadline,
+		uh = uh, ul = ul, rh = rh, rl = rl, changed = false,
+	}
 	answer[4 * i - 3], answer[4 * i - 2], answer[4 * i - 1], answer[4 * i] = used, refused, used, refused
+	at = at + 3
 end
 
 -- Decide the takes, in order.
@@ -143,44 +150,50 @@ end
 local now
 local function clock()
 	if not now then
-		local t = redis.call('TIME')
+		local t = call('TIME')
 		now = t[1] * 1000 + floor(t[2] / 1000)
 	end
 	return now
 end
 
-local written, begun = {}, {} -- by hash: the fields written, and whether one is new
+local state = {} -- of each hash: whether it was written, and whether a window in it begins
 for i, w in ipairs(windows) do
 	if w.changed then
-		if not w.deadline then
+		if w.deadline then
+			state[w.hash] = state[w.hash] or 'written'
+		else
 			w.deadline = format('%.0f', clock() + w.life)
-			begun[w.hash] = true
+			state[w.hash] = 'begun'
 		end
 		local used, refused = text(w.uh, w.ul), text(w.rh, w.rl)
-		redis.call('HSET', w.hash, w.field, used .. ' ' .. refused .. ' ' .. w.deadline)
+		call('HSET', KEYS[w.hash], w.field, used .. ' ' .. refused .. ' ' .. w.deadline)
 		answer[4 * i - 1], answer[4 * i] = used, refused
-		written[w.hash] = written[w.hash] or {}
-		written[w.hash][w.field] = true
 	end
 end
 
--- A hash lives until the last deadline in it. That changes only when a window
--- begins; then the windows whose deadline is over go. A hash that has lost its time
--- to live gets it back.
-for _, hash in ipairs(KEYS) do
-	if begun[hash] or written[hash] and redis.call('PTTL', hash) == -1 then
-		local last = clock() + 1
-		local held = redis.call('HGETALL', hash)
-		for i = 1, #held, 2 do
-			local deadline = tonumber(match(held[i + 1], ' (%d+)$') or 0)
-			if deadline > now then
-				last = math.max(last, deadline)
-			elseif not written[hash][held[i]] then
-				redis.call('HDEL', hash, held[i])
-			end
-		end
-		redis.call('PEXPIREAT', hash, format('%.0f', last))
+-- tend lets a hash live until the last deadline in it and takes out the windows
+-- whose deadline is over, except those just written.
+local function tend(place)
+	local hash, last, written = KEYS[place], clock() + 1, {}
+	for _, w in ipairs(windows) do
+		if w.hash == place and w.changed then written[w.field] = true end
 	end
+	local held = call('HGETALL', hash)
+	for i = 1, #held, 2 do
+		local deadline = tonumber(match(held[i + 1], ' (%d+)$') or 0)
+		if deadline > now then
+			last = math.max(last, deadline)
+		elseif not written[held[i]] then
+			call('HDEL', hash, held[i])
+		end
+	end
+	call('PEXPIREAT', hash, format('%.0f', last))
+end
+
+-- The last deadline changes only when a window begins. A hash that has lost its time
+-- to live gets it back.
+for i, hash in ipairs(KEYS) do
+	if state[i] == 'begun' or state[i] and call('PTTL', hash) == -1 then tend(i) end
 end
 
 return answer
