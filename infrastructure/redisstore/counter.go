@@ -13,23 +13,20 @@ import (
 // Take implements [domain.Counter]. All slots of a take must have one key.
 //
 // The takes of one key are recorded together or not at all. On a single server that
-// holds for the whole call. On a cluster an error can leave the takes of some keys
-// recorded and those of others not. Everywhere, if the connection breaks or the time is up
-// after the takes were sent, they may be recorded although an error is returned:
-// nobody can tell. Nothing that may have been recorded is ever sent again, so no
-// take is recorded twice.
+// holds for the whole call, unless somebody else wrote into the hashes what is no
+// window. On a cluster an error can leave the takes of some keys recorded and those
+// of others not.
+//
+// If the connection breaks or the time is up after the takes were sent, they may be
+// recorded although an error is returned: nobody can tell. Nothing that may have been
+// recorded is sent again, so no take is recorded twice.
 func (s *Store) Take(ctx context.Context, takes []domain.Take) ([]domain.Taken, error) {
 	plan, err := s.plan(takes)
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
-	}
-	if len(plan.calls) > 0 {
-		if err := s.run(ctx, plan.calls); err != nil {
-			return nil, fmt.Errorf("take for %d keys in Redis: %w", len(plan.calls), err)
-		}
+	if err = s.run(ctx, plan.calls); err != nil {
+		return nil, fmt.Errorf("take for %d keys in Redis: %w", len(plan.calls), err)
 	}
 	taken, err := plan.settle(takes)
 	if err != nil {
@@ -42,9 +39,6 @@ func (s *Store) Take(ctx context.Context, takes []domain.Take) ([]domain.Taken, 
 // at one moment; on a single server, all of it.
 func (s *Store) Look(ctx context.Context, slots []domain.Slot) ([]domain.Tally, error) {
 	ledger := domain.NewLookLedger(slots)
-	if len(ledger.Windows) == 0 {
-		return nil, ctx.Err()
-	}
 	if err := s.fill(ctx, ledger); err != nil {
 		return nil, fmt.Errorf("look at %d windows in Redis: %w", len(ledger.Windows), err)
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/redisstore"
 )
@@ -352,6 +354,12 @@ func TestATakeHasOneKeyAndCostsSomething(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 	}
+	if taken, err := store.Take(t.Context(), nil); err != nil || len(taken) != 0 { // needs no server
+		t.Errorf("no takes come to %v, %v", taken, err)
+	}
+	if tallies, err := store.Look(t.Context(), nil); err != nil || len(tallies) != 0 {
+		t.Errorf("no slots hold %v, %v", tallies, err)
+	}
 }
 
 func TestPasswords(t *testing.T) {
@@ -375,6 +383,90 @@ func TestTLSVerifiesTheServer(t *testing.T) {
 		err := open(t, "rediss://"+listener.Listener.Addr().String()+parameters).Ping(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("the error is %v", err)
+		}
+	}
+}
+
+// A slot that moves to another node while the client does not know costs a detour,
+// and no hit is counted twice.
+func TestASlotThatMovesIsFollowed(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t, "redis-server")
+	store := open(t, "redis://"+nodes[0].address()+"?cluster=true")
+	var clients []*redis.Client
+	var ids []string
+	for _, node := range nodes {
+		client := node.client()
+		defer client.Close()
+		id, err := client.Do(t.Context(), "cluster", "myid").Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients, ids = append(clients, client), append(ids, id)
+	}
+	do := func(client *redis.Client, args ...any) {
+		t.Helper()
+		if err := client.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+	}
+	const key = "moving"
+	number, err := clients[0].ClusterKeySlot(t.Context(), "{"+key+"}").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := int(number) * 3 / 16384
+	to := (from + 1) % 3
+	slot := slotAt("p", key, 100, schedule(t, "1m"), newYear)
+	takes := []domain.Take{{Cost: 1, Slots: []domain.Slot{slot}}}
+	for i := range 20 { // beside it keys that do not move, on all nodes
+		takes = append(takes, domain.Take{Cost: 1, Slots: []domain.Slot{slotAt("p", fmt.Sprint(i), 100, schedule(t, "1m"), newYear)}})
+	}
+	take := func(want int64) {
+		t.Helper()
+		taken, err := store.Take(t.Context(), takes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range taken {
+			if i > 0 {
+				want = taken[1].Tallies[0].Count
+			}
+			if got := taken[i].Tallies[0].Count; got != want {
+				t.Errorf("key %d counts %d, want %d", i, got, want)
+			}
+		}
+	}
+	take(1)
+	if err := store.Reset(t.Context(), "p", key); err != nil {
+		t.Fatal(err)
+	}
+	do(clients[to], "cluster", "setslot", number, "importing", ids[from])
+	do(clients[from], "cluster", "setslot", number, "migrating", ids[to])
+	take(1) // the key is not there any more: ASK
+	take(2)
+	do(clients[to], "cluster", "setslot", number, "node", ids[to])
+	do(clients[from], "cluster", "setslot", number, "node", ids[to])
+	take(3) // MOVED
+	take(4)
+	if got := mustLook(t, store, takes[1].Slots[0]).Count; got != 5 {
+		t.Errorf("a key beside it counts %d of 5 takes", got)
+	}
+}
+
+// A user without the right to transactions gets errors, never somebody else's answer.
+func TestMissingRightsAreErrors(t *testing.T) {
+	server := startServer(t, "redis-server", "--user", "default", "on", "nopass", "~*", "&*", "+@all", "-multi")
+	store := open(t, "redis://"+server.address())
+	slot := func(i int) domain.Slot { return slotAt("p", fmt.Sprint(i), 100, schedule(t, "1m"), newYear) }
+	mustTake(t, store, 1, slot(1))
+	for range 20 {
+		_, err := store.Take(t.Context(), []domain.Take{{Cost: 1, Slots: []domain.Slot{slot(2)}}, {Cost: 1, Slots: []domain.Slot{slot(3)}}})
+		if err == nil || !strings.Contains(err.Error(), "NOPERM") {
+			t.Errorf("the error is %v", err)
+		}
+		if got := mustLook(t, store, slot(1)); got != (domain.Tally{Count: 1}) {
+			t.Errorf("the tally is %+v", got)
 		}
 	}
 }

@@ -132,7 +132,8 @@ func (s *Store) pipeline(n int) redis.Pipeliner {
 
 // await returns when do has, or when ctx ends. The client itself heeds a deadline of
 // ctx, but not that it is cancelled while an answer is outstanding; do then goes on
-// for the timeout at most, and no more of them than there are connections.
+// for the timeout at most, and what do uses must be left to it. No more of them wait
+// for answers than there are connections.
 func await(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
