@@ -117,8 +117,8 @@ func startServer(t testing.TB, binary string, args ...string) *server {
 	s := &server{t: t, binary: path, port: port, args: append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--logfile", filepath.Join(dir, "log"), "--daemonize", "no",
 	}, args...)}
-	s.start()
 	t.Cleanup(s.kill)
+	s.start()
 	return s
 }
 
