@@ -157,11 +157,21 @@ func openRedis(ctx context.Context, config Config) (Stores, func(), error) {
 	if err != nil {
 		return Stores{}, nil, err
 	}
-	stores.Limiter.Units = domain.Apart(counters, stores.Log)
+	units := domain.Apart(counters, stores.Log)
+	stores.Limiter.Units = units
 	stores.Limiter.Counter, stores.Limiter.Sweeper = counters, nil
 	stores.Ready = allReady{counters, stores.Ready}
-	return stores, func() { closeAudit(); counters.Close() }, nil
+	return stores, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		units.Flush(ctx) // what it cannot log now is lost
+		closeAudit()
+		counters.Close()
+	}, nil
 }
+
+// flushTimeout is how long the last calls may take that were not logged before.
+const flushTimeout = 5 * time.Second
 
 func migrateAudit(ctx context.Context, config Config) error {
 	audit, config, err := config.audit()

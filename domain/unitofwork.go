@@ -2,6 +2,8 @@ package domain
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 )
 
@@ -16,27 +18,73 @@ type UnitOfWork interface {
 	Do(ctx context.Context, work func(Counter, AuditLog) error) error
 }
 
-// Apart is the unit of work of a counter and a log that cannot share a transaction:
-// the calls are appended once the work is done. If that fails the units are taken
-// and not logged, and Do returns the error; work that fails after taking units does
-// not give them back.
-func Apart(counter Counter, log AuditLog) UnitOfWork { return apart{counter, log} }
+// MaxUnlogged is how many calls an [InTurn] keeps that could not be logged.
+const MaxUnlogged = 65536
 
-type apart struct {
+// Apart is the unit of work of a counter and a log that cannot share a transaction.
+func Apart(counter Counter, log AuditLog) *InTurn { return &InTurn{counter: counter, log: log} }
+
+// InTurn does the work of a unit with the counter first and appends its calls to the
+// log after that. It is safe for concurrent use.
+//
+// The log may so lack what the counter has. Work that fails after taking units does
+// not give them back, and its calls are forgotten. Calls that cannot be appended are
+// kept in memory, [MaxUnlogged] of them, and are tried again with those of the next
+// unit; beyond that Do fails. What is kept is lost with the process.
+type InTurn struct {
 	counter Counter
 	log     AuditLog
+
+	mu       sync.Mutex // holds the order of calls too
+	unlogged []Call
 }
 
-func (a apart) Do(ctx context.Context, work func(Counter, AuditLog) error) error {
-	counter := within{ctx, a.counter}
-	calls := &heldCalls{AuditLog: a.log, unit: counter}
+// Do implements [UnitOfWork].
+func (t *InTurn) Do(ctx context.Context, work func(Counter, AuditLog) error) error {
+	counter := within{ctx, t.counter}
+	calls := &heldCalls{AuditLog: t.log, unit: counter}
 	if err := work(counter, calls); err != nil {
 		return err
 	}
-	if len(calls.held) == 0 {
+	return t.append(ctx, calls.held)
+}
+
+// Flush appends what is kept.
+func (t *InTurn) Flush(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.flush(ctx)
+}
+
+// Unlogged is how many calls are kept that the log does not have.
+func (t *InTurn) Unlogged() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.unlogged)
+}
+
+func (t *InTurn) append(ctx context.Context, calls []Call) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unlogged = append(t.unlogged, calls...)
+	err := t.flush(ctx)
+	if len(t.unlogged) <= MaxUnlogged {
 		return nil
 	}
-	return a.log.Append(ctx, calls.held)
+	t.unlogged = t.unlogged[:len(t.unlogged)-len(calls)]
+	return fmt.Errorf("%d calls could not be logged: %w", len(t.unlogged), err)
+}
+
+func (t *InTurn) flush(ctx context.Context) error {
+	if len(t.unlogged) == 0 {
+		return nil
+	}
+	if err := t.log.Append(ctx, t.unlogged); err != nil {
+		return err
+	}
+	clear(t.unlogged)
+	t.unlogged = t.unlogged[:0]
+	return nil
 }
 
 // within is a counter that keeps to the context of its unit of work too.
@@ -67,7 +115,12 @@ func (w within) Reset(ctx context.Context, policy, key string) error {
 func (w within) both(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(w.unit, func() { cancel(context.Cause(w.unit)) })
-	return ctx, func() { stop(); cancel(nil) }
+	deadline, ok := w.unit.Deadline()
+	if !ok {
+		return ctx, func() { stop(); cancel(nil) }
+	}
+	ctx, end := context.WithDeadline(ctx, deadline) // adapters look at it before they wait
+	return ctx, func() { end(); stop(); cancel(nil) }
 }
 
 // heldCalls keeps what is appended until the work is done.
