@@ -2,196 +2,179 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
+// allowed is a call that leaves nothing out and says which it is by its path.
+func allowed(policy, key, path string) domain.Call {
+	return domain.Call{
+		Kind: domain.CallHit, At: at, Policy: policy, Key: key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: 5, WindowStart: at,
+		Origin: domain.Origin{Method: "GET", Path: path, RequestID: "r"},
+	}
+}
+
+func refused(policy, key, path string) domain.Call {
+	call := allowed(policy, key, path)
+	call.Allowed, call.Refused = false, 1
+	return call
+}
+
 func testAuditLog(t *testing.T, store domain.AuditLog) {
 	ctx := context.Background()
-	key, other := draw("key"), draw("key")
-	start := at.Add(-time.Hour)
-	full := domain.Call{
-		Kind: domain.CallHit, At: at.Add(123 * time.Millisecond), Policy: "p", Key: key, Cost: 2, Hits: 3, Allowed: false, Shadow: true,
-		Count: 1 << 40, Refused: 1 << 39, Limit: 5, WindowStart: start, Origin: domain.Origin{Method: "GET", Path: "/p?\u00e9'\"", RequestID: "r-1"},
-	}
-	calls := []domain.Call{
-		full,
-		{Kind: domain.CallHit, At: at, Policy: "p", Key: key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: domain.Unlimited, WindowStart: start},
-		{Kind: domain.CallHit, At: at, Policy: "q", Key: key, Cost: 1, Hits: 1, Allowed: false, Count: 1, Refused: 1, Limit: 0, WindowStart: start},
-		{Kind: domain.CallReset, At: at, Policy: "p", Key: key, Allowed: true},
-		{Kind: domain.CallHit, At: at, Policy: "p", Key: other, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: 5, WindowStart: start},
-	}
-	if err := store.Append(ctx, calls); err != nil {
-		t.Fatalf("Append: %v", err)
-	}
-	if err := store.Append(ctx, nil); err != nil {
-		t.Errorf("Append of nothing: %v", err)
-	}
 
 	t.Run("returns what was appended", func(t *testing.T) {
-		got := find(t, store, domain.CallQuery{Key: key, OldestFirst: true, Limit: 10})
-		for i := range got {
-			if got[i].ID <= 0 || i > 0 && got[i].ID <= got[i-1].ID {
-				t.Errorf("call %d has ID %d", i, got[i].ID)
-			}
-			got[i].ID = 0
+		key, start := draw("key"), at.Add(-time.Hour)
+		calls := []domain.Call{
+			{Kind: domain.CallHit, At: at.Add(123 * time.Millisecond), Policy: "p", Key: key, Cost: 2, Hits: 3, Allowed: false, Shadow: true,
+				Count: 1 << 40, Refused: 1 << 39, Limit: 5, WindowStart: start, Origin: domain.Origin{Method: "GET", Path: "/p?\u00e9'\"%_", RequestID: "r-1"}},
+			{Kind: domain.CallHit, At: at.Add(-1500 * time.Millisecond), Policy: "p", Key: key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: domain.Unlimited, WindowStart: start},
+			{Kind: domain.CallHit, At: at, Policy: "q", Key: key, Cost: 1, Hits: 1, Allowed: false, Count: 1, Refused: 1, Limit: 0, WindowStart: start},
+			{Kind: domain.CallHit, At: at, Policy: strings.Repeat("p", 64), Key: key, Cost: domain.MaxUnits, Hits: 1 << 33, Allowed: false,
+				Count: 1<<63 - 1, Refused: 1<<63 - 2, Limit: domain.MaxUnits, WindowStart: start, Origin: domain.Origin{Path: "/" + strings.Repeat("😀", 500)}},
+			{Kind: domain.CallReset, At: at, Policy: "p", Key: key, Allowed: true, ID: 7}, // the log gives IDs
+			{Kind: domain.CallQuotaSet, At: at, Policy: "p", Key: key, Allowed: true, Limit: domain.Unlimited},
+			{Kind: domain.CallQuotaUnset, At: at, Policy: "p", Key: key, Allowed: true},
 		}
-		wantCalls(t, got, calls[:4])
+		mustAppend(t, store, calls...)
+		wantCalls(t, find(t, store, domain.CallQuery{Key: key, OldestFirst: true, Limit: 10}), calls)
+		slices.Reverse(calls)
+		wantCalls(t, find(t, store, domain.CallQuery{Key: key, Limit: 10}), calls)
 	})
 
-	t.Run("filters", func(t *testing.T) {
+	t.Run("keeps the order within a batch and between batches", func(t *testing.T) {
+		key := draw("key")
+		var want []string
+		for batch := range 4 {
+			calls := make([]domain.Call, 150)
+			for i := range calls {
+				calls[i] = allowed("p", key, fmt.Sprint(batch, "/", i))
+				calls[i].At = at.Add(time.Duration(-batch*1000-i) * time.Second) // not by time, but as they were appended
+				want = append(want, calls[i].Path)
+			}
+			mustAppend(t, store, calls...)
+		}
+		if got := paths(find(t, store, domain.CallQuery{Key: key, OldestFirst: true, Limit: 1000})); !slices.Equal(got, want) {
+			t.Errorf("the order is %v", got)
+		}
+		slices.Reverse(want)
+		if got := paths(find(t, store, domain.CallQuery{Key: key, Limit: 1000})); !slices.Equal(got, want) {
+			t.Errorf("newest first, the order is %v", got)
+		}
+	})
+
+	t.Run("filters by policy, key and outcome, byte for byte", func(t *testing.T) {
+		key, policy := draw("key"), draw("p")
+		other := strings.ToUpper(key)
+		mustAppend(t, store, allowed(policy, key, "1"), refused(policy, key, "2"), allowed("q", key, "3"), allowed(policy, other, "4"), refused("q", key+" ", "5"),
+			domain.Call{Kind: domain.CallReset, At: at, Policy: policy, Key: key, Allowed: true, Origin: domain.Origin{Path: "6"}})
 		for _, c := range []struct {
 			query domain.CallQuery
-			want  []domain.Call
+			want  []string
 		}{
-			{domain.CallQuery{Key: key, Policy: "q"}, calls[2:3]},
-			{domain.CallQuery{Key: key, Outcome: domain.OutcomeAllowed}, calls[1:2]},
-			{domain.CallQuery{Key: key, Policy: "p", Outcome: domain.OutcomeRefused}, calls[:1]},
+			{domain.CallQuery{Key: key}, []string{"1", "2", "3", "6"}},
+			{domain.CallQuery{Policy: policy}, []string{"1", "2", "4", "6"}},
+			{domain.CallQuery{Policy: policy, Key: key}, []string{"1", "2", "6"}},
+			{domain.CallQuery{Key: key, Outcome: domain.OutcomeAllowed}, []string{"1", "3"}}, // hits: a reset is none
+			{domain.CallQuery{Key: key, Policy: policy, Outcome: domain.OutcomeRefused}, []string{"2"}},
+			{domain.CallQuery{Key: other}, []string{"4"}},
+			{domain.CallQuery{Key: key + " "}, []string{"5"}},
+			{domain.CallQuery{Key: "%" + key[1:]}, nil},
 			{domain.CallQuery{Key: draw("key")}, nil},
+			{domain.CallQuery{Policy: draw("p"), Key: key}, nil},
 		} {
-			c.query.Limit = 10
-			got := find(t, store, c.query)
-			for i := range got {
-				got[i].ID = 0
+			c.query.Limit, c.query.OldestFirst = 10, true
+			if got := paths(find(t, store, c.query)); !slices.Equal(got, c.want) {
+				t.Errorf("%+v finds %v, want %v", c.query, got, c.want)
 			}
-			wantCalls(t, got, c.want)
 		}
 	})
 
-	t.Run("pages lose and repeat nothing", func(t *testing.T) {
+	t.Run("the slice of calls is the caller's again", func(t *testing.T) {
 		key := draw("key")
-		for i := range 25 {
-			call := calls[1]
-			call.Key, call.Path = key, fmt.Sprint(i)
-			if err := store.Append(ctx, []domain.Call{call}); err != nil {
-				t.Fatal(err)
-			}
+		calls := []domain.Call{allowed("p", key, "1"), allowed("p", key, "2")}
+		mustAppend(t, store, calls...)
+		calls[0], calls[1] = allowed("p", draw("key"), "changed"), allowed("p", key, "changed")
+		found := find(t, store, domain.CallQuery{Key: key, OldestFirst: true, Limit: 10})
+		if got := paths(found); !slices.Equal(got, []string{"1", "2"}) {
+			t.Fatalf("the log has %v", got)
 		}
-		for _, oldestFirst := range []bool{true, false} {
-			for _, size := range []int{1, 7, 100} {
-				var seen []string
-				query := domain.CallQuery{Key: key, OldestFirst: oldestFirst, Limit: size}
-				for {
-					page := find(t, store, query)
-					for _, call := range page {
-						seen = append(seen, call.Path)
-					}
-					if len(page) < size {
-						break
-					}
-					if last := page[len(page)-1].ID; oldestFirst {
-						query.After = last
-					} else {
-						query.Before = last
-					}
-				}
-				if len(seen) != 25 {
-					t.Fatalf("pages of %d show %d of 25 calls: %v", size, len(seen), seen)
-				}
-				for i, path := range seen {
-					want := fmt.Sprint(i)
-					if !oldestFirst {
-						want = fmt.Sprint(24 - i)
-					}
-					if path != want {
-						t.Errorf("pages of %d, oldest first %v: call %d is %s, want %s", size, oldestFirst, i, path, want)
-					}
-				}
-			}
+		found[0].Path = "changed" // and so is the answer
+		if got := paths(find(t, store, domain.CallQuery{Key: key, OldestFirst: true, Limit: 10})); !slices.Equal(got, []string{"1", "2"}) {
+			t.Errorf("after a change of the answer the log has %v", got)
 		}
+	})
+
+	t.Run("nothing to append is no error", func(t *testing.T) { mustAppend(t, store) })
+
+	t.Run("ends with the context, and nothing is half appended", func(t *testing.T) {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		key := draw("key")
+		calls := []domain.Call{allowed("p", key, "1"), allowed("p", key, "2")}
+		if err := promptly(t, "Append", func() error { return store.Append(ended, calls) }); err == nil {
+			t.Error("Append succeeded")
+		}
+		if err := promptly(t, "Calls", func() error { _, err := store.Calls(ended, domain.CallQuery{Limit: 1}); return err }); err == nil {
+			t.Error("Calls succeeded")
+		}
+		wantCalls(t, find(t, store, domain.CallQuery{Key: key, Limit: 10}), nil)
 	})
 }
 
+func mustAppend(t *testing.T, log domain.AuditLog, calls ...domain.Call) {
+	t.Helper()
+	if err := log.Append(context.Background(), calls); err != nil {
+		t.Errorf("Append: %v", err)
+	}
+}
+
+// find asks the log. An error fails the test.
 func find(t *testing.T, log domain.AuditLog, query domain.CallQuery) []domain.Call {
 	t.Helper()
 	calls, err := log.Calls(context.Background(), query)
 	if err != nil {
-		t.Fatalf("Calls: %v", err)
+		t.Errorf("Calls: %v", err)
+	}
+	if len(calls) > query.Limit {
+		t.Errorf("%d calls were returned, asked for %d", len(calls), query.Limit)
 	}
 	return calls
 }
 
+func paths(calls []domain.Call) (paths []string) {
+	for i := range calls {
+		paths = append(paths, calls[i].Path)
+	}
+	return paths
+}
+
+// wantCalls compares all but the IDs, which must be there.
 func wantCalls(t *testing.T, got, want []domain.Call) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("got %d calls, want %d", len(got), len(want))
 		return
 	}
-	for i := range want {
-		if !got[i].At.Equal(want[i].At) || !got[i].WindowStart.Equal(want[i].WindowStart) {
-			t.Errorf("call %d is at %s in the window of %s, want %s and %s", i, got[i].At, got[i].WindowStart, want[i].At, want[i].WindowStart)
+	for i, want := range want {
+		got := got[i]
+		if got.ID <= 0 {
+			t.Errorf("call %d has the ID %d", i, got.ID)
 		}
-		got[i].At, got[i].WindowStart = want[i].At, want[i].WindowStart
-		if want[i].Kind == domain.CallReset {
-			got[i].Limit = want[i].Limit // has no meaning there
+		if !got.At.Equal(want.At) || !got.WindowStart.Equal(want.WindowStart) {
+			t.Errorf("call %d is at %s in the window of %s, want %s and %s", i, got.At, got.WindowStart, want.At, want.WindowStart)
 		}
-		if got[i] != want[i] {
-			t.Errorf("call %d is\n%+v, want\n%+v", i, got[i], want[i])
+		got.ID, got.At, got.WindowStart = want.ID, want.At, want.WindowStart
+		if want.Kind != domain.CallHit && want.Kind != domain.CallQuotaSet {
+			got.Limit = want.Limit // has no meaning there
+		}
+		if got != want {
+			t.Errorf("call %d is\n%+v, want\n%+v", i, got, want)
 		}
 	}
-}
-
-func testUnitOfWork(t *testing.T, store Store) {
-	ctx := context.Background()
-	s := slot("p", draw("key"), 10, at)
-	call := domain.Call{Kind: domain.CallHit, At: at, Policy: "p", Key: s.Key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: 10, WindowStart: s.Window.Start}
-	work := func(counter domain.Counter, log domain.AuditLog) error {
-		if _, err := counter.Take(ctx, []domain.Take{take(1, s)}); err != nil {
-			return err
-		}
-		return log.Append(ctx, []domain.Call{call})
-	}
-
-	t.Run("keeps nothing of work that fails", func(t *testing.T) {
-		cause := errors.New("the work failed")
-		err := store.Do(ctx, func(counter domain.Counter, log domain.AuditLog) error {
-			if err := work(counter, log); err != nil {
-				return err
-			}
-			looked, err := counter.Look(ctx, []domain.Slot{s})
-			if err != nil {
-				return err
-			}
-			if looked[0].Count != 1 {
-				t.Errorf("the work sees a count of %d of its own, want 1", looked[0].Count)
-			}
-			return cause
-		})
-		if !errors.Is(err, cause) {
-			t.Errorf("Do returned %v, want the error of the work", err)
-		}
-		wantLook(t, store, s, domain.Tally{})
-		wantCalls(t, find(t, store, domain.CallQuery{Key: s.Key, Limit: 10}), nil)
-	})
-
-	t.Run("keeps nothing of work that panics", func(t *testing.T) {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the panic was swallowed")
-				}
-			}()
-			store.Do(ctx, func(counter domain.Counter, log domain.AuditLog) error {
-				if err := work(counter, log); err != nil {
-					t.Error(err)
-				}
-				panic("the work panicked")
-			})
-		}()
-		wantLook(t, store, s, domain.Tally{})
-	})
-
-	t.Run("keeps counter and log of work that succeeds", func(t *testing.T) {
-		if err := store.Do(ctx, work); err != nil {
-			t.Fatalf("Do: %v", err)
-		}
-		wantLook(t, store, s, domain.Tally{Count: 1})
-		if n := len(find(t, store, domain.CallQuery{Key: s.Key, Limit: 10})); n != 1 {
-			t.Errorf("the log has %d calls, want 1", n)
-		}
-	})
 }

@@ -11,12 +11,6 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// QuotaStore is a store that keeps quotas and the log that their changes are in.
-type QuotaStore interface {
-	domain.Quotas
-	domain.AuditLog
-}
-
 func testQuotas(t *testing.T, store, other QuotaStore) {
 	ctx := context.Background()
 	change := func(t *testing.T, store QuotaStore, q domain.Quota, removed bool) {
@@ -26,7 +20,7 @@ func testQuotas(t *testing.T, store, other QuotaStore) {
 			call.Kind = domain.CallQuotaUnset
 		}
 		if err := store.ChangeQuota(ctx, domain.QuotaChange{Quota: q, Removed: removed}, call); err != nil {
-			t.Fatalf("ChangeQuota: %v", err)
+			t.Errorf("ChangeQuota: %v", err)
 		}
 	}
 	list := func(t *testing.T, policy, after string, limit int) []domain.Quota {
@@ -157,5 +151,34 @@ func testQuotas(t *testing.T, store, other QuotaStore) {
 		if len(calls) != 2 || calls[0].Kind != domain.CallQuotaSet || calls[0].Limit != 5 || calls[1].Kind != domain.CallQuotaUnset || calls[1].Policy != q.Policy {
 			t.Errorf("calls = %+v", calls)
 		}
+	})
+
+	t.Run("policies and keys are compared byte for byte", func(t *testing.T) {
+		policy, key := draw("p"), draw("key")
+		kept := []domain.Quota{{Policy: policy, Key: strings.ToUpper(key), Limit: 2}, {Policy: policy, Key: key, Limit: 1}, {Policy: policy, Key: key + " ", Limit: 3}}
+		for _, q := range append(kept, domain.Quota{Policy: strings.ToUpper(policy), Key: key, Limit: 4}) {
+			change(t, store, q, false)
+		}
+		if got := list(t, policy, "", 10); !slices.Equal(got, kept) {
+			t.Errorf("quotas = %+v, want %+v", got, kept)
+		}
+		change(t, store, domain.Quota{Policy: strings.ToUpper(policy), Key: key}, true)
+		if got := list(t, policy, "", 10); !slices.Equal(got, kept) {
+			t.Errorf("after a removal under another policy the quotas are %+v, want %+v", got, kept)
+		}
+	})
+
+	t.Run("a change ends with the context, and neither quota nor log is kept", func(t *testing.T) {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		q := domain.Quota{Policy: draw("p"), Key: draw("key"), Limit: 5}
+		call := domain.Call{Kind: domain.CallQuotaSet, At: at, Policy: q.Policy, Key: q.Key, Allowed: true, Limit: q.Limit}
+		if err := promptly(t, "ChangeQuota", func() error { return store.ChangeQuota(ended, domain.QuotaChange{Quota: q}, call) }); err == nil {
+			t.Error("ChangeQuota succeeded")
+		}
+		if got := list(t, q.Policy, "", 10); len(got) != 0 {
+			t.Errorf("quotas = %+v", got)
+		}
+		wantCalls(t, find(t, store, domain.CallQuery{Key: q.Key, Limit: 10}), nil)
 	})
 }

@@ -1,0 +1,182 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// readAll pages through what query asks for until a page is not full, and checks
+// that IDs go one way.
+func readAll(t *testing.T, log domain.AuditLog, query domain.CallQuery) (seen []domain.Call) {
+	t.Helper()
+	for {
+		page := find(t, log, query)
+		seen = append(seen, page...)
+		if len(page) < query.Limit || t.Failed() {
+			break
+		}
+		if last := page[len(page)-1].ID; query.OldestFirst {
+			query.After = last
+		} else {
+			query.Before = last
+		}
+	}
+	for i := 1; i < len(seen); i++ {
+		if (seen[i].ID > seen[i-1].ID) != query.OldestFirst || seen[i].ID == seen[i-1].ID {
+			t.Errorf("call %d follows call %d", seen[i].ID, seen[i-1].ID)
+		}
+	}
+	return seen
+}
+
+func testPages(t *testing.T, handles ...domain.AuditLog) {
+	store := handles[0]
+
+	t.Run("pages lose and repeat nothing", func(t *testing.T) {
+		key := draw("key")
+		var want []string
+		for i := range 25 {
+			mustAppend(t, store, allowed("p", key, fmt.Sprint(i)), allowed("p", draw("other"), ""))
+			want = append(want, fmt.Sprint(i))
+		}
+		for _, oldestFirst := range []bool{true, false} {
+			for _, size := range []int{1, 5, 7, 25, 100} {
+				got := paths(readAll(t, store, domain.CallQuery{Key: key, OldestFirst: oldestFirst, Limit: size}))
+				if !slices.Equal(got, want) {
+					t.Errorf("pages of %d, oldest first %v, show %v", size, oldestFirst, got)
+				}
+			}
+			slices.Reverse(want)
+		}
+	})
+
+	t.Run("both bounds are exclusive", func(t *testing.T) {
+		key := draw("key")
+		for i := range 6 {
+			mustAppend(t, store, allowed("p", key, fmt.Sprint(i)))
+		}
+		all := find(t, store, domain.CallQuery{Key: key, OldestFirst: true, Limit: 10})
+		if len(all) != 6 {
+			t.Fatalf("%d calls, want 6", len(all))
+		}
+		for _, c := range []struct {
+			query domain.CallQuery
+			want  []string
+		}{
+			{domain.CallQuery{After: all[1].ID, OldestFirst: true}, []string{"2", "3", "4", "5"}},
+			{domain.CallQuery{After: all[1].ID}, []string{"5", "4", "3", "2"}},
+			{domain.CallQuery{Before: all[2].ID}, []string{"1", "0"}},
+			{domain.CallQuery{Before: all[2].ID, OldestFirst: true}, []string{"0", "1"}},
+			{domain.CallQuery{After: all[0].ID, Before: all[5].ID, OldestFirst: true}, []string{"1", "2", "3", "4"}},
+			{domain.CallQuery{After: all[3].ID, Before: all[4].ID}, nil},
+			{domain.CallQuery{After: all[5].ID}, nil},
+		} {
+			c.query.Key, c.query.Limit = key, 10
+			if got := paths(find(t, store, c.query)); !slices.Equal(got, c.want) {
+				t.Errorf("%+v finds %v, want %v", c.query, got, c.want)
+			}
+		}
+	})
+
+	t.Run("a filter does not shorten pages", func(t *testing.T) {
+		key := draw("key")
+		for i := range 10 {
+			mustAppend(t, store, allowed("p", key, fmt.Sprint(i)), refused("p", key, ""), allowed("q", key, ""))
+		}
+		for _, oldestFirst := range []bool{true, false} {
+			query := domain.CallQuery{Key: key, Policy: "p", Outcome: domain.OutcomeAllowed, OldestFirst: oldestFirst, Limit: 4}
+			if got := len(readAll(t, store, query)); got != 10 {
+				t.Errorf("pages of what is filtered show %d of 10 calls", got)
+			}
+		}
+	})
+
+	// Whoever follows the log by the last ID it has seen must miss none: also those
+	// that began earlier and were committed later.
+	t.Run("who follows the log while rows arrive sees every call once", func(t *testing.T) {
+		const writers, batches, size = 8, 15, 3
+		key := draw("key")
+		var writing sync.WaitGroup
+		var done atomic.Bool
+		for w := range writers {
+			writing.Go(func() {
+				for b := range batches {
+					calls := make([]domain.Call, size)
+					for i := range calls {
+						calls[i] = allowed("p", key, fmt.Sprintf("%d %d", w, b*size+i))
+					}
+					mustAppend(t, handles[w%len(handles)], calls...)
+				}
+			})
+		}
+		go func() { writing.Wait(); done.Store(true) }()
+		var seen []domain.Call
+		query := domain.CallQuery{Key: key, OldestFirst: true, Limit: 5}
+		for last := false; !t.Failed(); {
+			page := find(t, handles[1], query)
+			seen = append(seen, page...)
+			if len(page) > 0 {
+				query.After = page[len(page)-1].ID
+			} else if last {
+				break
+			} else {
+				last = done.Load() // then look once more
+			}
+		}
+		writing.Wait()
+		next := map[string]int{}
+		for i, call := range seen {
+			var w string
+			var n int
+			fmt.Sscan(call.Path, &w, &n)
+			if n != next[w] {
+				t.Errorf("call %d of writer %s is seen where call %d should be", n, w, next[w])
+			}
+			next[w] = n + 1
+			if n%size > 0 && seen[i-1].Path != fmt.Sprintf("%s %d", w, n-1) {
+				t.Errorf("a batch is torn: %q follows %q", call.Path, seen[i-1].Path)
+			}
+		}
+		if len(seen) != writers*batches*size {
+			t.Errorf("%d of %d calls were seen", len(seen), writers*batches*size)
+		}
+	})
+
+	t.Run("who reads back while rows arrive sees every older call once", func(t *testing.T) {
+		key := draw("key")
+		var want []string
+		for i := range 40 {
+			mustAppend(t, store, allowed("p", key, fmt.Sprint(i)))
+			want = append(want, fmt.Sprint(i))
+		}
+		slices.Reverse(want)
+		stop := make(chan struct{})
+		var writing sync.WaitGroup
+		writing.Go(func() {
+			for i := 0; i < 500; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					mustAppend(t, handles[1], allowed("p", key, "new"))
+				}
+			}
+		})
+		var got []string
+		for _, path := range paths(readAll(t, store, domain.CallQuery{Key: key, Limit: 3})) {
+			if path != "new" {
+				got = append(got, path)
+			}
+		}
+		close(stop)
+		writing.Wait()
+		if !slices.Equal(got, want) {
+			t.Errorf("pages show %v, want %v", got, want)
+		}
+	})
+}
