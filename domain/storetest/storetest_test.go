@@ -1,0 +1,90 @@
+package storetest_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nene2-ft/ratelimitlog/domain/storetest"
+)
+
+// brokenEnv names the broken store that the test binary is run with, once for each.
+const brokenEnv = "STORETEST_BROKEN"
+
+// The kit, run on the correct store, or on a broken one if the environment names it.
+func TestKit(t *testing.T) {
+	var wrong faults
+	if name := os.Getenv(brokenEnv); name != "" {
+		i := slices.IndexFunc(brokenStores, func(b broken) bool { return b.name == name })
+		if i < 0 {
+			t.Fatalf("there is no broken store %q", name)
+		}
+		wrong = brokenStores[i].faults
+	}
+	store := newMemory(wrong)
+	storetest.Run(t, func(t *testing.T) storetest.Store { return store.open() })
+}
+
+// Each store that is broken on purpose is caught by the tests that should catch it.
+// And each test of the kit catches one: a test that never fails guards nothing.
+func TestKitCatchesEveryBrokenStore(t *testing.T) {
+	if os.Getenv(brokenEnv) != "" {
+		t.Skip("this process runs a broken store")
+	}
+	var mu sync.Mutex
+	catches := map[string]string{} // test to a store that it catches
+	t.Run("stores", func(t *testing.T) {
+		for _, b := range brokenStores {
+			t.Run(b.name, func(t *testing.T) {
+				t.Parallel()
+				failed := verdict(t, "--- FAIL: ", b.name)
+				for _, test := range b.caught {
+					if !slices.Contains(failed, test) {
+						t.Errorf("%q does not catch it; these do: %q", test, failed)
+					}
+				}
+				t.Logf("caught by %q", failed)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, test := range failed {
+					catches[test] = b.name
+				}
+			})
+		}
+	})
+	for _, test := range verdict(t, "--- PASS: ", "") {
+		if catches[test] == "" {
+			t.Errorf("no broken store is caught by %q", test)
+		}
+	}
+}
+
+// verdict runs the kit in a process of its own and returns the tests with a
+// verdict, those of them that have no tests within.
+func verdict(t *testing.T, verdict, broken string) (tests []string) {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), binary, "-test.run=^TestKit$", "-test.v", "-test.timeout=30s")
+	command.Env = append(os.Environ(), brokenEnv+"="+broken)
+	out, err := command.CombinedOutput()
+	if failed := err != nil; failed != (broken != "") {
+		t.Errorf("the kit on the store %q ended with %v", broken, err)
+	}
+	if strings.Contains(string(out), "panic:") || strings.Contains(string(out), "fatal error:") {
+		t.Fatalf("the kit did not come to its end:\n%s", out[max(len(out)-8000, 0):])
+	}
+	names := regexp.MustCompile(`(?m)^ *`+verdict+`TestKit/(.+) \(\d`).FindAllStringSubmatch(string(out), -1)
+	for _, name := range names {
+		if !slices.ContainsFunc(names, func(other []string) bool { return strings.HasPrefix(other[1], name[1]+"/") }) {
+			tests = append(tests, strings.ReplaceAll(name[1], "_", " "))
+		}
+	}
+	return tests
+}
