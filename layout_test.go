@@ -28,6 +28,7 @@ var law = []struct {
 	{"infrastructure/redisstore", []string{"domain", "github.com/redis/go-redis/v9"}},
 	{"infrastructure/gormstore", []string{"domain", "migrations", "gorm.io/gorm", "gorm.io/driver/sqlite", "gorm.io/driver/postgres", "github.com/mattn/go-sqlite3", "github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"}},
 	{"infrastructure/servicetest", []string{"github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9"}}, // for tests
+	{"infrastructure/memstore", []string{"domain"}},
 	{"infrastructure/policyfile", []string{"domain", "github.com/goccy/go-yaml"}},
 	{"infrastructure/logging", []string{"go.uber.org/zap"}},
 	{"interfaces/problem", []string{"domain"}},

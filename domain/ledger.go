@@ -52,6 +52,11 @@ func (s *Slot) ID() WindowID {
 	return WindowID{Policy: s.Policy, Key: s.Key, Schedule: s.Schedule, Start: s.Window.Start.Unix()}
 }
 
+// ID identifies the window.
+func (w *LedgerWindow) ID() WindowID {
+	return WindowID{Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, Start: w.Start.Unix()}
+}
+
 // NewLedger lists the windows of takes.
 func NewLedger(takes []Take) *Ledger {
 	l, index := newLedger(len(takes))

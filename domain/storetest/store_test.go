@@ -155,15 +155,11 @@ func (m *memory) copy() state {
 func (m *memory) fill(ledger *domain.Ledger) {
 	for i := range ledger.Windows {
 		w := &ledger.Windows[i]
-		w.Tally = m.state.windows[id(w)].tally
+		w.Tally = m.state.windows[w.ID()].tally
 		if m.read != nil {
 			m.read(w)
 		}
 	}
-}
-
-func id(w *domain.LedgerWindow) domain.WindowID {
-	return domain.WindowID{Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, Start: w.Start.Unix()}
 }
 
 // seen is the slots as the store sees them.
@@ -207,7 +203,7 @@ func (h *handle) take(takes []domain.Take) []domain.Taken {
 		if !w.Changed {
 			continue
 		}
-		old := h.state.windows[id(w)]
+		old := h.state.windows[w.ID()]
 		tally := domain.Tally{Count: w.Tally.Count, Refused: w.Tally.Refused}
 		if h.write != nil {
 			tally = h.write(tally)
@@ -216,7 +212,7 @@ func (h *handle) take(takes []domain.Take) []domain.Taken {
 		if h.expiry != nil {
 			expires = h.expiry(old, expires)
 		}
-		h.state.windows[id(w)] = row{tally, expires}
+		h.state.windows[w.ID()] = row{tally, expires}
 	}
 	return taken
 }
