@@ -31,6 +31,7 @@ var law = []struct {
 	{"infrastructure/memstore", []string{"domain"}},
 	{"infrastructure/policyfile", []string{"domain", "github.com/goccy/go-yaml"}},
 	{"infrastructure/logging", []string{"go.uber.org/zap"}},
+	{"docs/adapters/journal", []string{"domain"}}, // the example of docs/adapters.md
 	{"interfaces/problem", []string{"domain"}},
 	{"interfaces/httpapi", []string{"domain", "application", "interfaces/problem", "github.com/gofiber/fiber/v2", "github.com/valyala/fasthttp", "go.uber.org/zap"}}, // fasthttp is what Fiber stands on
 	// The composition root sees everything of this module, and passes the logger on.

@@ -17,7 +17,7 @@ type Options struct {
 	// MaxCalls is how many calls the log keeps, the newest. Default 100 000.
 	MaxCalls int
 	// MaxWindows is how many windows the store holds, see [ErrFull]. Default
-	// 1 000 000, some 300 bytes each beside their keys.
+	// 1 000 000, some 430 bytes each with short keys.
 	MaxWindows int
 }
 
