@@ -421,3 +421,56 @@ func TestExampleAndGuideNameEveryMember(t *testing.T) {
 		}
 	}
 }
+
+func TestTheGuideToAdaptersPrintsTheExampleAsItIs(t *testing.T) {
+	text, err := os.ReadFile("docs/adapters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := regexp.MustCompile("(?s)\\[adapters/(\\S+)\\]\\(adapters/(\\S+)\\):\n\n```go\n(.*?)```\n").FindAllStringSubmatch(string(text), -1)
+	if blocks := strings.Count(string(text), "```go\n"); len(printed) != 2 || blocks != 2 {
+		t.Errorf("%d files are printed in %d blocks, there are 2", len(printed), blocks)
+	}
+	for _, match := range printed {
+		file, err := os.ReadFile(filepath.Join("docs/adapters", match[1]))
+		if err != nil {
+			t.Error(err)
+		} else if match[1] != match[2] || match[3] != string(file) {
+			t.Errorf("%s is printed as\n%s\nit is\n%s", match[1], match[3], file)
+		}
+	}
+}
+
+// The guide names tests of the kit; they exist.
+func TestTheGuideToAdaptersNamesTestsThatExist(t *testing.T) {
+	text, err := os.ReadFile("docs/adapters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("domain/storetest/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kit strings.Builder
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(file, "_test.go") {
+			kit.Write(source)
+		}
+	}
+	_, table, _ := strings.Cut(string(text), "## Common mistakes")
+	named := regexp.MustCompile("`([A-Z]\\w+)/([^`]+)`").FindAllStringSubmatch(table, -1)
+	if len(named) < 40 {
+		t.Errorf("the guide names %d tests", len(named))
+	}
+	for _, name := range named {
+		for _, part := range name[1:] {
+			if !strings.Contains(kit.String(), `t.Run("`+part+`"`) {
+				t.Errorf("the kit has no test %q", name[0])
+			}
+		}
+	}
+}

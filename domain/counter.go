@@ -73,7 +73,7 @@ func (p Previous) Carry(used int64) int64 {
 // Take asks for the same units from each of its slots, all or nothing. Slots
 // that are Shadow have no say in it.
 type Take struct {
-	// Slots are distinct and at least one.
+	// Slots are distinct and at least one, all of the same key.
 	Slots []Slot
 	// Cost is the number of units, at least 1.
 	Cost int64

@@ -97,7 +97,7 @@ var brokenStores = []broken{
 	{"charges half of a hit", []string{"Take/is all or nothing, whatever the order of the slots", "Concurrency/a slot with room is never charged for a refusal beside it"},
 		faults{decide: half}},
 	{"counts a refusal in the first slot only", []string{"Take/every slot that has no room counts the attempt"}, faults{decide: firstRefusal}},
-	{"one counter for all slots of a hit", []string{"Take/slots of other keys are other slots"}, faults{decide: firstKey}},
+	{"one counter for all slots of a hit", []string{"Take/is all or nothing, whatever the order of the slots"}, faults{decide: firstPolicy}},
 	{"decides told refusals again", []string{"Take/a refusal decided before is only counted"}, faults{decide: untold}},
 	{"remembers the first limit", []string{"Take/a changed limit keeps the counts"}, firstLimit()},
 	{"ignores shadow", []string{"Shadow/a slot in shadow has no say and keeps its own truth", "Shadow/slots in shadow alone refuse nothing"},
@@ -468,11 +468,11 @@ func firstRefusal(_ context.Context, h *handle, takes []domain.Take) ([]domain.T
 	}), nil
 }
 
-func firstKey(_ context.Context, h *handle, takes []domain.Take) ([]domain.Taken, error) {
+func firstPolicy(_ context.Context, h *handle, takes []domain.Take) ([]domain.Taken, error) {
 	return each(takes, func(t domain.Take) domain.Taken {
 		t.Slots = slices.Clone(t.Slots)
 		for i := range t.Slots {
-			t.Slots[i].Key = t.Slots[0].Key
+			t.Slots[i].Policy = t.Slots[0].Policy
 		}
 		return h.take([]domain.Take{t})[0]
 	}), nil

@@ -22,8 +22,9 @@ func testModel(t *testing.T, store domain.Counter) {
 			for i := range takes {
 				takes[i] = take(1 + random.Int64N(5))
 				takes[i].Refused = random.IntN(8) == 0
+				of := fmt.Sprint(key, random.IntN(2))
 				for _, p := range random.Perm(len(limits))[:1+random.IntN(len(limits))] {
-					s := sliding(fmt.Sprint("p", p), fmt.Sprint(key, random.IntN(2)), limits[p], random.Int64N(61), 60)
+					s := sliding(fmt.Sprint("p", p), of, limits[p], random.Int64N(61), 60)
 					back := time.Duration(random.IntN(3)) * time.Minute
 					s.Window = slot("", "", 0, s.Window.Start.Add(-back)).Window
 					s.Previous.Window = slot("", "", 0, s.Previous.Window.Start.Add(-back)).Window

@@ -63,15 +63,15 @@ func (c *Counter) alone(ctx context.Context, f func() []domain.LedgerWindow) err
 			}
 		}
 	}
-	if windows := f(); len(windows) > 0 {
-		line, err := json.Marshal(windows)
-		if err != nil {
-			return err
-		}
-		_, err = c.file.WriteAt(append(line, '\n'), c.end) // it is read by whoever comes next
-		return err
+	windows := f()
+	if len(windows) == 0 {
+		return nil
 	}
-	return nil
+	line, err := json.Marshal(windows)
+	if err == nil {
+		_, err = c.file.WriteAt(append(line, '\n'), c.end) // it is read by whoever comes next
+	}
+	return err
 }
 
 func (c *Counter) fill(ledger *domain.Ledger) *domain.Ledger {
