@@ -219,12 +219,13 @@ func (p *Postgres) Look(ctx context.Context, slots []domain.Slot) ([]domain.Tall
 		return nil, err
 	}
 	ledger := domain.NewLookLedger(slots)
-	rows, err := p.reads.QueryContext(ctx, p.statements.look, identities(ledger.Windows)...)
-	if err == nil {
-		err = scanTallies(rows, ledger, nil)
-		err = errors.Join(err, rows.Close())
-	}
-	if err != nil {
+	u := &pgUnit{store: p, pool: p.reads, ctx: ctx}
+	defer u.release()
+	batch := &pgx.Batch{}
+	u.begin(ctx, batch)
+	batch.Queue(readWindows, identities(ledger.Windows)...).Query(func(rows pgx.Rows) error { return scanTallies(rows, ledger, nil) })
+	batch.Queue(`COMMIT`)
+	if err := u.send(ctx, batch, true); err != nil {
 		return nil, fmt.Errorf("read %d windows: %w", len(ledger.Windows), err)
 	}
 	return ledger.Look(slots), nil

@@ -12,10 +12,9 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// pgStatements are the statements of the hot path. Each takes any number of rows:
-// an array for each column.
+// pgStatements are the statements of the hot path that GORM composes. Each takes any
+// number of rows: an array for each column.
 type pgStatements struct {
-	lock, look    string // of windows, to charge them and to show them
 	makeWindows   string // those that are missing
 	upsertWindows string
 	insertCalls   string
@@ -28,23 +27,30 @@ func composePostgres(db *gorm.DB) (s pgStatements, err error) {
 	if s.upsertWindows, err = composeRows(db, &windowRow{}, replaceNumbers); err != nil {
 		return s, err
 	}
-	if s.insertCalls, err = composeRows(db, &newCallRow{}); err != nil {
-		return s, err
-	}
-	s.look, s.lock = tallies, tallies+` ORDER BY w.policy, w.key, w.schedule, w.window_start FOR UPDATE OF w`
-	return s, nil
+	s.insertCalls, err = composeRows(db, &newCallRow{})
+	return s, err
 }
 
-// tallies returns the ordinal of each window that exists, from 1, with its numbers.
-const tallies = `SELECT wanted.n, w.count, w.refused
-FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) WITH ORDINALITY AS wanted(policy, key, schedule, window_start, n)
-JOIN rate_limit_windows AS w
-ON w.policy = wanted.policy AND w.key = wanted.key AND w.schedule = wanted.schedule AND w.window_start = wanted.window_start`
+// readWindows returns the ordinal of each window that exists, from 1, with its numbers;
+// lockWindows locks them too, one after the other in the order of the primary key. A look
+// into the index for each window is the right plan however many rows there are; the
+// planner, which may last have seen the table when it was small, has no other choice.
+const (
+	readWindows = windows + `) AS w`
+	lockWindows = windows + ` FOR UPDATE) AS w`
+
+	windows = `SELECT wanted.n, w.count, w.refused FROM (
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) WITH ORDINALITY AS all_wanted(policy, key, schedule, window_start, n)
+ORDER BY policy COLLATE "C", key COLLATE "C", schedule COLLATE "C", window_start) AS wanted
+CROSS JOIN LATERAL (SELECT count, refused FROM rate_limit_windows AS w
+WHERE w.policy = wanted.policy AND w.key = wanted.key AND w.schedule = wanted.schedule AND w.window_start = wanted.window_start OFFSET 0`
+)
 
 const (
 	beginPostgres = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
-	// limitTime has the server give up too, also if it never hears that the client did.
-	limitTime = `SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)`
+	// settle has the server give up too, also if it never hears that the client did,
+	// and read windows by their index.
+	settle = `SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true), set_config('enable_seqscan', 'off', true)`
 
 	// doNotWait has the commit of a transaction not wait for the disk. waitForDisk is a
 	// transaction that leaves a mark in the server's log, and so waits until all

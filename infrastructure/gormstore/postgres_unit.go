@@ -23,6 +23,7 @@ import (
 // message with the commit, or earlier if the work wants to read it.
 type pgUnit struct {
 	store *Postgres
+	pool  *sql.DB
 	ctx   context.Context
 	conn  *sql.Conn // nil until something is sent
 
@@ -51,7 +52,7 @@ func (p *Postgres) transact(ctx context.Context, work func(*pgUnit) error) error
 	if err := p.check(ctx); err != nil {
 		return err
 	}
-	u := &pgUnit{store: p, ctx: ctx}
+	u := &pgUnit{store: p, pool: p.writes, ctx: ctx}
 	defer u.release() // also when work panics
 	if err := work(u); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (u *pgUnit) lock(ctx context.Context, ledger *domain.Ledger) error {
 		}
 		u.begin(ctx, batch)
 		found := make([]bool, len(ledger.Windows))
-		batch.Queue(u.store.statements.lock, wanted...).Query(func(rows pgx.Rows) error { return scanTallies(rows, ledger, found) })
+		batch.Queue(lockWindows, wanted...).Query(func(rows pgx.Rows) error { return scanTallies(rows, ledger, found) })
 		if err := u.send(ctx, batch, true); err != nil {
 			return err
 		}
@@ -128,11 +129,7 @@ func byPrimaryKey(a, b domain.LedgerWindow) int {
 }
 
 // scanTallies fills in the tallies of the windows that exist, and marks them as found.
-func scanTallies(rows interface {
-	Next() bool
-	Scan(...any) error
-	Err() error
-}, ledger *domain.Ledger, found []bool) error {
+func scanTallies(rows pgx.Rows, ledger *domain.Ledger, found []bool) error {
 	for rows.Next() {
 		var n int64
 		var tally domain.Tally
@@ -156,7 +153,7 @@ func (u *pgUnit) Look(ctx context.Context, slots []domain.Slot) ([]domain.Tally,
 	if err == nil {
 		batch := &pgx.Batch{}
 		u.begin(ctx, batch)
-		batch.Queue(u.store.statements.look, identities(ledger.Windows)...).Query(func(rows pgx.Rows) error { return scanTallies(rows, ledger, nil) })
+		batch.Queue(readWindows, identities(ledger.Windows)...).Query(func(rows pgx.Rows) error { return scanTallies(rows, ledger, nil) })
 		err = u.send(ctx, batch, true)
 	}
 	if err != nil {
@@ -275,7 +272,7 @@ func (u *pgUnit) begin(ctx context.Context, batch *pgx.Batch) {
 		statement = idle
 	}
 	batch.Queue(beginPostgres)
-	batch.Queue(limitTime, strconv.FormatInt(statement, 10), strconv.FormatInt(idle, 10))
+	batch.Queue(settle, strconv.FormatInt(statement, 10), strconv.FormatInt(idle, 10))
 	u.open = true
 }
 
@@ -317,7 +314,7 @@ func (u *pgUnit) send(ctx context.Context, batch *pgx.Batch, harmless bool) erro
 	first := u.conn == nil
 	for tries := 0; ; tries++ {
 		if u.conn == nil {
-			conn, err := u.store.writes.Conn(ctx)
+			conn, err := u.pool.Conn(ctx)
 			if err != nil {
 				return err
 			}

@@ -216,35 +216,54 @@ func (s *PostgresServer) Kill() {
 	if s.process == nil {
 		return
 	}
-	s.signal(syscall.SIGKILL)
+	children := s.signal(syscall.SIGKILL)
 	<-s.ended
 	s.process = nil
-}
-
-// signal goes to the server first, so that it starts no further process, and then
-// to those that it has started.
-func (s *PostgresServer) signal(signal syscall.Signal) {
-	pid := s.process.Process.Pid
-	children := childrenOf(pid)
-	syscall.Kill(pid, signal)
-	for _, child := range append(children, childrenOf(pid)...) {
-		syscall.Kill(child, signal)
+	for deadline := time.Now().Add(10 * time.Second); slices.ContainsFunc(children, alive) && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond) // a next server does not start beside them
 	}
 }
 
+// signal goes to the server first, so that it starts no further process, and then
+// to those that it has started, which it returns.
+func (s *PostgresServer) signal(signal syscall.Signal) (children []int) {
+	pid := s.process.Process.Pid
+	children = childrenOf(pid)
+	syscall.Kill(pid, signal)
+	children = append(children, childrenOf(pid)...)
+	for _, child := range children {
+		syscall.Kill(child, signal)
+	}
+	return children
+}
+
 func childrenOf(parent int) (children []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, stat := range stats {
-		text, err := os.ReadFile(stat)
-		if err != nil {
-			continue
-		}
-		// "pid (name) state parent …"; the name may hold anything.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if _, its := process(pid); its == parent {
 			children = append(children, pid)
 		}
 	}
 	return children
+}
+
+func alive(pid int) bool {
+	state, _ := process(pid)
+	return state != "" && state != "Z"
+}
+
+// process is the state of a process and its parent, "" and 0 if there is none.
+func process(pid int) (state string, parent int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", 0
+	}
+	// "pid (name) state parent …"; the name may hold anything.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 2 {
+		return "", 0
+	}
+	parent, _ = strconv.Atoi(fields[1])
+	return fields[0], parent
 }
