@@ -182,3 +182,44 @@ func TestAllEnginesAnswerAlike(t *testing.T) { // cases 101, 148
 		t.Fatalf("the transcript has %d lines, want %d", len(gotLines), len(wantLines))
 	})
 }
+
+// A reset or a quota through one server is noticed by another on the same store,
+// which refuses from memory, within a second.
+func TestServersOnOneStoreNoticeEachOthersResets(t *testing.T) { // case 125
+	for _, engine := range testEngines {
+		if engine.name == "SQLite in memory" {
+			continue // it cannot be shared
+		}
+		t.Run(engine.name, func(t *testing.T) {
+			configure := engine.configure(t)
+			serveOne := func() *service {
+				return serve(t, func(c *ratelimitlog.Config) {
+					configure(c)
+					c.Now, c.Limit, c.Window, c.AdminToken = time.Now, "1", "36500d", adminToken
+				})
+			}
+			one, other := serveOne(), serveOne()
+			for range 20 { // by the end from memory
+				one.ping(t, "k")
+			}
+			for _, change := range []func() answer{
+				func() answer { return other.do(t, "DELETE", "/v1/counters?key=k", "") },
+				func() answer { return other.do(t, "PUT", "/v1/quotas?policy=default&key=k", `{"limit":1000000}`) },
+			} {
+				if a := one.ping(t, "k"); a.status != 429 {
+					t.Fatalf("%d %s", a.status, a.body)
+				}
+				if a := change(); a.status >= 300 {
+					t.Fatalf("%d %s", a.status, a.body)
+				}
+				begun := time.Now()
+				for one.ping(t, "k").status != 200 {
+					if time.Since(begun) > 20*time.Second {
+						t.Fatal("the other server never notices")
+					}
+				}
+				t.Logf("noticed after %s", time.Since(begun).Round(time.Millisecond))
+			}
+		})
+	}
+}

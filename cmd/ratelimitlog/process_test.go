@@ -327,6 +327,33 @@ func TestProcessesOnANetworkStoreAreExactTogether(t *testing.T) {
 	}
 }
 
+func TestACountOutlivesTheServerThatMadeIt(t *testing.T) { // case 127
+	for name, engine := range map[string]func() []string{
+		"SQLite":     func() []string { return []string{"--dsn=sqlite:" + filepath.Join(t.TempDir(), "test.db")} },
+		"PostgreSQL": func() []string { return []string{"--migrate", "--dsn=" + servicetest.Postgres(t)} },
+		"Redis": func() []string {
+			return []string{"--dsn=" + servicetest.Redis(t), "--audit-dsn=sqlite:" + filepath.Join(t.TempDir(), "audit.db")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append(engine(), "--limit=3", "--window=calendar year", "--store-timeout=20s")
+			var statuses []int
+			for _, pings := range []int{2, 1, 1} {
+				s := startServerOn(t, args...)
+				var a answers
+				load(t.Context(), &a, 1, pings, func(int, int) string { return "k" }, s.url)
+				for status := range a.count["k"] {
+					statuses = append(statuses, status)
+				}
+				s.end(t, syscall.SIGKILL)
+			}
+			if got := fmt.Sprint(statuses); got != "[200 200 429]" {
+				t.Errorf("two pings, then one, then one were answered %s", got)
+			}
+		})
+	}
+}
+
 func TestAKilledServerLosesNothingThatItAnswered(t *testing.T) { // cases 127, 130
 	file := filepath.Join(t.TempDir(), "test.db")
 	const limit = 400

@@ -332,3 +332,45 @@ func readOverAndOver(t *testing.T, store *gormstore.Store, gap func(), stop <-ch
 		}
 	}
 }
+
+func TestSpaceOfWindowsThatWereSweptIsUsedAgain(t *testing.T) { // case 151
+	dsn := newDSN(t)
+	store := open(t, dsn)
+	file := strings.TrimPrefix(dsn, "sqlite:")
+	size := func() int64 {
+		t.Helper()
+		raw(t, dsn).Exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	fill := func(round int) {
+		t.Helper()
+		for i := range 100 {
+			takes := make([]domain.Take, 200)
+			for j := range takes {
+				takes[j] = take(fmt.Sprintf("key-%d-%d-%d", round, i, j), 3)
+			}
+			if _, err := store.Take(t.Context(), takes); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill(1)
+	first := size()
+	for {
+		n, err := store.Sweep(t.Context(), at.Add(time.Hour), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 1000 {
+			break
+		}
+	}
+	fill(2)
+	if second := size(); float64(second) > 1.1*float64(first) {
+		t.Errorf("the file has %d bytes after the first fill and %d after the second", first, second)
+	}
+}
