@@ -74,19 +74,22 @@ func testReset(t *testing.T, handles ...domain.Counter) {
 	// The windows of the key are hit together and forgotten together, so that they are
 	// always alike; and each reset lets the limit in once more, never twice.
 	t.Run("beside running hits it forgets all or nothing", func(t *testing.T) {
-		const limit, resets = 10, 10
+		const limit, resets = 10, 16 * 2
 		minute := slot("p", draw("key"), limit, at)
 		hour := minute
 		hour.Schedule = "fixed 1h"
 		var admitted atomic.Int64
 		concurrently(16, func(g int) {
 			for i := range 20 {
-				if g == 0 && i < resets {
-					reset(t, handles[0], minute.Policy, minute.Key)
-				} else if taken := mustTake(t, handles[g%2], take(1, minute, hour))[0]; taken.Allowed {
-					admitted.Add(1)
-				} else if taken.Tallies[0] != taken.Tallies[1] {
+				if i%10 == g%10 {
+					reset(t, handles[g%2], minute.Policy, minute.Key)
+				}
+				taken := mustTake(t, handles[g/2%2], take(1, minute, hour))[0]
+				if taken.Tallies[0] != taken.Tallies[1] {
 					t.Errorf("windows that are hit together hold %+v", taken.Tallies)
+				}
+				if taken.Allowed {
+					admitted.Add(1)
 				}
 			}
 		})
@@ -196,11 +199,12 @@ func testSweep(t *testing.T, store domain.Counter, sweeper domain.Sweeper) {
 		s := slot("p", draw("key"), 100, at)
 		var admitted atomic.Int64
 		concurrently(16, func(g int) {
-			for range 20 {
-				if g < 2 {
+			for i := range 20 {
+				if i%5 == g%5 {
 					mustTake(t, store, take(1, slot("p", draw("key"), 1, old)))
 					sweep(t, time.Now(), 10)
-				} else if mustTake(t, store, take(1, s))[0].Allowed {
+				}
+				if mustTake(t, store, take(1, s))[0].Allowed {
 					admitted.Add(1)
 				}
 			}
@@ -208,7 +212,7 @@ func testSweep(t *testing.T, store domain.Counter, sweeper domain.Sweeper) {
 		if admitted.Load() != 100 {
 			t.Errorf("%d units were admitted beside sweeps, want 100", admitted.Load())
 		}
-		wantLook(t, store, s, tally(14*20, 14*20-100))
+		wantLook(t, store, s, tally(16*20, 16*20-100))
 		clean(t, old.Add(2*time.Minute))
 	})
 

@@ -3,8 +3,6 @@ package storetest
 import (
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -116,56 +114,56 @@ func testPages(t *testing.T, handles ...domain.AuditLog) {
 	})
 
 	// Whoever follows the log by the last ID it has seen must miss none: also those
-	// that began earlier and were committed later.
+	// that began earlier and were committed later. Each writer is also a follower, who
+	// looks at once after what it appended.
 	t.Run("who follows the log while rows arrive sees every call once", func(t *testing.T) {
-		const writers, batches, size = 8, 25, 3
+		const writers, batches = 8, 16
 		key := draw("key")
-		var writing sync.WaitGroup
-		var done atomic.Bool
+		var total int
+		var own [writers][][]domain.Call
 		for w := range writers {
-			writing.Go(func() {
-				for b := range batches {
-					calls := make([]domain.Call, size)
-					for i := range calls {
-						calls[i] = allowed("p", key, fmt.Sprintf("%d %d", w, b*size+i))
-					}
-					mustAppend(t, handles[w%len(handles)], calls...)
+			n := 0
+			for b := range batches {
+				calls := make([]domain.Call, []int{1, 30, 3, 2}[(w+b)%4]) // the long ones take longer to commit
+				for i := range calls {
+					calls[i] = allowed("p", key, fmt.Sprintf("%d %d %d", w, n, i))
+					n++
 				}
-			})
-		}
-		go func() { writing.Wait(); done.Store(true) }()
-		var seen []domain.Call
-		query := domain.CallQuery{Key: key, OldestFirst: true, Limit: 100} // so many that it keeps up
-		for last := false; !t.Failed(); {
-			page := find(t, handles[1], query)
-			if !goesOn(t, seen, page, true) {
-				break
+				own[w] = append(own[w], calls)
 			}
-			seen = append(seen, page...)
-			if len(page) > 0 {
-				query.After = page[len(page)-1].ID
-			} else if last {
-				break
-			} else {
-				last = done.Load() // then look once more
+			total += n
+		}
+		var seen [writers][]domain.Call
+		follow := func(w int) {
+			query := domain.CallQuery{Key: key, OldestFirst: true, Limit: 100}
+			if n := len(seen[w]); n > 0 {
+				query.After = seen[w][n-1].ID
+			}
+			seen[w] = append(seen[w], readAll(t, handles[w%len(handles)], query)...)
+		}
+		concurrently(writers, func(w int) {
+			for _, calls := range own[w] {
+				mustAppend(t, handles[w%len(handles)], calls...)
+				follow(w)
+			}
+		})
+		for w := range writers {
+			follow(w)
+			if len(seen[w]) != total {
+				t.Errorf("follower %d has seen %d of %d calls", w, len(seen[w]), total)
 			}
 		}
-		writing.Wait()
-		next := map[string]int{}
-		for i, call := range seen {
-			var w string
-			var n int
-			fmt.Sscan(call.Path, &w, &n)
+		next := map[int]int{} // by writer
+		for i, call := range seen[0] {
+			var w, n, place int
+			fmt.Sscan(call.Path, &w, &n, &place)
 			if n != next[w] {
-				t.Errorf("call %d of writer %s is seen where call %d should be", n, w, next[w])
+				t.Fatalf("call %d of writer %d is seen where call %d should be", n, w, next[w])
 			}
 			next[w] = n + 1
-			if n%size > 0 && i > 0 && seen[i-1].Path != fmt.Sprintf("%s %d", w, n-1) {
-				t.Errorf("a batch is torn: %q follows %q", call.Path, seen[i-1].Path)
+			if place > 0 && (i == 0 || seen[0][i-1].Path != fmt.Sprintf("%d %d %d", w, n-1, place-1)) {
+				t.Fatalf("a batch is torn before %q", call.Path)
 			}
-		}
-		if len(seen) != writers*batches*size {
-			t.Errorf("%d of %d calls were seen", len(seen), writers*batches*size)
 		}
 	})
 

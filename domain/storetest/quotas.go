@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -38,11 +37,13 @@ func testQuotas(t *testing.T, store, other QuotaStore) {
 		for last = after; ; {
 			page, err := store.QuotaChanges(ctx, last, 2)
 			if err != nil {
-				t.Fatalf("QuotaChanges: %v", err)
+				t.Errorf("QuotaChanges: %v", err)
+				return found, last
 			}
 			for _, c := range page {
 				if c.Revision <= last {
-					t.Fatalf("revision %d follows %d", c.Revision, last)
+					t.Errorf("revision %d follows %d", c.Revision, last)
+					return found, last
 				}
 				if last = c.Revision; c.Policy == policy {
 					c.Revision = 0
@@ -127,19 +128,31 @@ func testQuotas(t *testing.T, store, other QuotaStore) {
 		}
 	})
 
-	t.Run("revisions of changes made at the same time differ", func(t *testing.T) {
+	// Whoever makes changes also follows them, and looks at once after each of its own.
+	t.Run("revisions of changes made at the same time differ, and followers miss none", func(t *testing.T) {
+		const workers, each = 16, 5
+		var told [workers]int
+		var ends [workers]int64
 		policy := draw("p")
 		_, begin := changes(t, policy, 0)
-		var group sync.WaitGroup
-		for i := range 16 {
-			group.Go(func() {
-				s := []QuotaStore{store, other}[i%2]
-				change(t, s, domain.Quota{Policy: policy, Key: fmt.Sprint(i), Limit: 1}, false)
-			})
+		concurrently(workers, func(g int) {
+			seen, last := 0, begin
+			for i := range each {
+				change(t, []QuotaStore{store, other}[g%2], domain.Quota{Policy: policy, Key: fmt.Sprint(g, "/", i), Limit: 1}, false)
+				var got []domain.QuotaChange
+				got, last = changes(t, policy, last)
+				seen += len(got)
+			}
+			told[g], ends[g] = seen, last
+		})
+		for g := range workers {
+			rest, _ := changes(t, policy, ends[g])
+			if told[g]+len(rest) != workers*each {
+				t.Errorf("follower %d was told %d changes, want %d", g, told[g]+len(rest), workers*each)
+			}
 		}
-		group.Wait()
-		if got, _ := changes(t, policy, begin); len(got) != 16 {
-			t.Errorf("%d changes are told, want 16: %+v", len(got), got)
+		if got, _ := changes(t, policy, begin); len(got) != workers*each {
+			t.Errorf("%d changes are told, want %d", len(got), workers*each)
 		}
 	})
 

@@ -117,7 +117,9 @@ func (h *handle) Calls(ctx context.Context, query domain.CallQuery) (calls []dom
 
 func (h *handle) Do(ctx context.Context, work func(domain.Counter, domain.AuditLog) error) error {
 	if h.dirty {
+		h.mu.Lock()
 		before := h.copy()
+		h.mu.Unlock()
 		err := work(h, h)
 		others()
 		if err != nil {

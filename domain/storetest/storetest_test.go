@@ -25,8 +25,14 @@ func TestKit(t *testing.T) {
 		}
 		wrong = brokenStores[i].faults
 	}
-	store := newMemory(wrong)
-	storetest.Run(t, func(t *testing.T) storetest.Store { return store.open() })
+	stores := map[string]*memory{} // by the first part of the test, so that they stay small
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		group := strings.Join(strings.SplitN(t.Name(), "/", 3)[:min(2, 1+strings.Count(t.Name(), "/"))], "/")
+		if stores[group] == nil {
+			stores[group] = newMemory(wrong)
+		}
+		return stores[group].open()
+	})
 }
 
 // Each store that is broken on purpose is caught by the tests that should catch it.
