@@ -223,3 +223,36 @@ func TestServersOnOneStoreNoticeEachOthersResets(t *testing.T) { // case 125
 		})
 	}
 }
+
+func TestASchemaThatIsOlderIsRefusedWithWhatToDo(t *testing.T) {
+	config := ratelimitlog.Config{DSN: servicetest.Postgres(t)}
+	if _, _, err := ratelimitlog.NewServer(t.Context(), config); err == nil || !strings.Contains(err.Error(), "run ratelimitlog migrate") {
+		t.Errorf("err = %v", err)
+	}
+	for range 2 {
+		if err := ratelimitlog.Migrate(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, cleanup, err := ratelimitlog.NewServer(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleanup()
+}
+
+func TestNoErrorTellsAPassword(t *testing.T) {
+	for _, dsn := range []string{
+		"mysql://root:s3cret@h/db", "postgres://u:s3cret@127.0.0.1:1/db", "postgres://u:s3cret@[bad/db", "postgres://u:s3cret@h/db?sslmode=nope",
+		"redis://u:s3cret@127.0.0.1:1", "redis://u:s3cret@h:notaport", "redis://u:s3cret@127.0.0.1:1?nope=1", "rediss://:s3cret@127.0.0.1:1",
+	} {
+		var log buffer
+		server, cleanup, err := ratelimitlog.NewServer(t.Context(), ratelimitlog.Config{DSN: dsn, AuditDSN: "sqlite::memory:", LogTo: &log, LogLevel: "debug"})
+		if err == nil {
+			cleanup()
+		}
+		if said := fmt.Sprint(err, server != nil, log.String()); strings.Contains(said, "s3cret") {
+			t.Errorf("%s: %s", dsn, said)
+		}
+	}
+}

@@ -112,9 +112,21 @@ func migrateSQLite(ctx context.Context, config Config) error {
 	return err
 }
 
-func openPostgres(_ context.Context, config Config) (Stores, func(), error) {
+// openPostgres does without a server that is not there yet, but not with one whose
+// schema is another.
+func openPostgres(ctx context.Context, config Config) (Stores, func(), error) {
 	store, err := gormstore.OpenPostgres(config.DSN, gormstore.PostgresOptions{Migrate: config.Migrate})
 	if err != nil {
+		return Stores{}, nil, err
+	}
+	patience := 2 * time.Second
+	if config.Migrate {
+		patience = time.Minute // a large table may take its time
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := store.Ping(ctx); errors.Is(err, gormstore.ErrOldSchema) || errors.Is(err, gormstore.ErrNewSchema) {
+		store.Close()
 		return Stores{}, nil, err
 	}
 	return together(store)

@@ -17,8 +17,8 @@ import (
 
 // Why program and database do not fit.
 var (
-	errOldSchema = errors.New("the schema is older than this program; run ratelimitlog migrate")
-	errNewSchema = errors.New("the schema is newer than this program; use the newer program")
+	ErrOldSchema = errors.New("the schema is older than this program; run ratelimitlog migrate")
+	ErrNewSchema = errors.New("the schema is newer than this program; use the newer program")
 )
 
 func newMigrator(pool *sql.DB) (*goose.Provider, error) {
@@ -40,13 +40,13 @@ func migrateUp(ctx context.Context, pool *sql.DB) error {
 	target := schemaVersion(migrator)
 	for tries := 1; ; tries++ {
 		err := checkSchema(ctx, pool, target)
-		if errors.Is(err, errOldSchema) {
+		if errors.Is(err, ErrOldSchema) {
 			if _, err = migrator.Up(ctx); err == nil {
 				return nil
 			}
 			err = fmt.Errorf("bring the schema up to date: %w", err)
 		}
-		if err == nil || errors.Is(err, errNewSchema) || tries >= 5 && !isBusy(err) || tries >= 200 {
+		if err == nil || errors.Is(err, ErrNewSchema) || tries >= 5 && !isBusy(err) || tries >= 200 {
 			return err
 		}
 		select {
@@ -69,13 +69,13 @@ func checkSchema(ctx context.Context, pool *sql.DB, target int64) error {
 	err := pool.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&current)
 	switch {
 	case err != nil && isMissingTable(err):
-		return errOldSchema
+		return ErrOldSchema
 	case err != nil:
 		return err
 	case current < target:
-		return errOldSchema
+		return ErrOldSchema
 	case current > target:
-		return errNewSchema
+		return ErrNewSchema
 	}
 	return nil
 }

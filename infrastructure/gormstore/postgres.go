@@ -192,7 +192,7 @@ func (p *Postgres) check(ctx context.Context) error {
 		return nil
 	}
 	err := p.checkSchema(ctx)
-	if p.migrate && errors.Is(err, errOldSchema) {
+	if p.migrate && errors.Is(err, ErrOldSchema) {
 		err = migratePostgres(ctx, p.writes)
 	}
 	p.usable.Store(err == nil)
