@@ -1,6 +1,7 @@
 package ratelimitlog_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/memstore"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/servicetest"
 )
 
@@ -161,9 +164,8 @@ func TestAllEnginesAnswerAlike(t *testing.T) { // cases 101, 148
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	forEachEngine(t, func(t *testing.T, configure func(*ratelimitlog.Config)) {
-		s := servePoliciesWith(t, contractPolicies, func(c *ratelimitlog.Config) { configure(c); c.AdminToken = adminToken })
-		got := transcript(t, s)
+	compare := func(t *testing.T, got string) {
+		t.Helper()
 		if os.Getenv("UPDATE_CONTRACT") != "" {
 			golden = []byte(got)
 			if err := os.WriteFile(contractFile, golden, 0o644); err != nil {
@@ -180,8 +182,27 @@ func TestAllEnginesAnswerAlike(t *testing.T) { // cases 101, 148
 			}
 		}
 		t.Fatalf("the transcript has %d lines, want %d", len(gotLines), len(wantLines))
+	}
+	forEachEngine(t, func(t *testing.T, configure func(*ratelimitlog.Config)) {
+		compare(t, transcript(t, servePoliciesWith(t, contractPolicies, func(c *ratelimitlog.Config) { configure(c); c.AdminToken = adminToken })))
+	})
+	t.Run("adapters that are passed in", func(t *testing.T) {
+		store := memstore.New(memstore.Options{})
+		stores := ratelimitlog.Stores{
+			Limiter: application.Stores{Units: store, Counter: store, Sweeper: store, Quotas: store}, Log: store, Ready: alwaysReady{},
+		}
+		file := filepath.Join(t.TempDir(), "policies.yaml")
+		if err := os.WriteFile(file, []byte(contractPolicies), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		compare(t, transcript(t, serveOn(t, &stores, func(c *ratelimitlog.Config) { c.PolicyFile, c.AdminToken = file, adminToken })))
 	})
 }
+
+// alwaysReady is the readiness of a store that cannot fail.
+type alwaysReady struct{}
+
+func (alwaysReady) Ping(context.Context) error { return nil }
 
 // A reset or a quota through one server is noticed by another on the same store,
 // which refuses from memory, within a second.

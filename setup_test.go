@@ -35,6 +35,12 @@ type service struct {
 // test ends. change, if not nil, changes the configuration before.
 func serve(t testing.TB, change func(*ratelimitlog.Config)) *service {
 	t.Helper()
+	return serveOn(t, nil, change)
+}
+
+// serveOn is serve on stores, if they are not nil.
+func serveOn(t testing.TB, stores *ratelimitlog.Stores, change func(*ratelimitlog.Config)) *service {
+	t.Helper()
 	s := &service{clock: newClock(newYear.Add(10 * time.Second)), log: &buffer{}}
 	config := ratelimitlog.Config{
 		DSN: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), Limit: "3", Window: "1m",
@@ -44,7 +50,13 @@ func serve(t testing.TB, change func(*ratelimitlog.Config)) *service {
 		change(&config)
 	}
 	s.dsn, s.config = config.DSN, config
-	server, cleanup, err := ratelimitlog.NewServer(context.Background(), config)
+	newServer := func() (*ratelimitlog.Server, func(), error) {
+		if stores != nil {
+			return ratelimitlog.NewServerOn(*stores, config)
+		}
+		return ratelimitlog.NewServer(context.Background(), config)
+	}
+	server, cleanup, err := newServer()
 	if err != nil {
 		t.Fatal(err)
 	}
