@@ -18,73 +18,118 @@ type UnitOfWork interface {
 	Do(ctx context.Context, work func(Counter, AuditLog) error) error
 }
 
-// MaxUnlogged is how many calls an [InTurn] keeps that could not be logged.
+// MaxUnlogged is how many calls an [InTurn] keeps that are not logged yet.
 const MaxUnlogged = 65536
 
-// Apart is the unit of work of a counter and a log that cannot share a transaction.
-func Apart(counter Counter, log AuditLog) *InTurn { return &InTurn{counter: counter, log: log} }
+// logTimeout is how long the log may take for calls that nobody waits for.
+const logTimeout = 5 * time.Second
 
-// InTurn does the work of a unit with the counter first and appends its calls to the
-// log after that. It is safe for concurrent use.
+// Apart is the unit of work of a counter and a log that cannot share a transaction.
+func Apart(counter Counter, log AuditLog) *InTurn {
+	t := &InTurn{counter: counter, log: log}
+	t.changed.L = &t.mu
+	return t
+}
+
+// InTurn does the work of a unit with the counter, and appends its calls to the log
+// in their order while others go on. It is safe for concurrent use.
 //
-// The log may so lack what the counter has. Work that fails after taking units does
-// not give them back, and its calls are forgotten. Calls that cannot be appended are
-// kept in memory, [MaxUnlogged] of them, and are tried again with those of the next
-// unit; beyond that Do fails. What is kept is lost with the process.
+// So the log may lack what the counter has: calls that are under way, and those that
+// could not be appended and are tried again with those of the next unit. They are in
+// memory, [MaxUnlogged] of them and one unit's at most; with more, Do waits for the
+// log or fails before it takes anything. They are lost with the process. Work that
+// fails after taking units does not give them back, and its calls are forgotten.
 type InTurn struct {
 	counter Counter
 	log     AuditLog
 
-	mu       sync.Mutex // holds the order of calls too
-	unlogged []Call
+	mu        sync.Mutex
+	changed   sync.Cond // appending became false
+	unlogged  []Call    // in order, those that are being appended apart
+	appending []Call    // by a goroutine that ends when there are none; nil if there is none
 }
 
 // Do implements [UnitOfWork].
 func (t *InTurn) Do(ctx context.Context, work func(Counter, AuditLog) error) error {
+	if t.Unlogged() >= MaxUnlogged {
+		if err := t.Flush(ctx); err != nil {
+			return fmt.Errorf("%d calls wait for the log: %w", t.Unlogged(), err)
+		}
+	}
 	counter := within{ctx, t.counter}
 	calls := &heldCalls{AuditLog: t.log, unit: counter}
 	if err := work(counter, calls); err != nil {
 		return err
 	}
-	return t.append(ctx, calls.held)
+	if len(calls.held) > 0 {
+		t.keep(calls.held)
+	}
+	return nil
 }
 
-// Flush appends what is kept.
-func (t *InTurn) Flush(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.flush(ctx)
-}
-
-// Unlogged is how many calls are kept that the log does not have.
-func (t *InTurn) Unlogged() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.unlogged)
-}
-
-func (t *InTurn) append(ctx context.Context, calls []Call) error {
+// keep sees to it that calls are appended.
+func (t *InTurn) keep(calls []Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.unlogged = append(t.unlogged, calls...)
-	err := t.flush(ctx)
-	if len(t.unlogged) <= MaxUnlogged {
-		return nil
+	if t.appending == nil {
+		t.appending, t.unlogged = t.unlogged, nil
+		go t.append()
 	}
-	t.unlogged = t.unlogged[:len(t.unlogged)-len(calls)]
-	return fmt.Errorf("%d calls could not be logged: %w", len(t.unlogged), err)
 }
 
-func (t *InTurn) flush(ctx context.Context) error {
+// append appends what there is, until there is nothing or the log fails.
+func (t *InTurn) append() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.appending) > 0 {
+		calls := t.appending
+		t.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), logTimeout)
+		err := t.log.Append(ctx, calls)
+		cancel()
+		t.mu.Lock()
+		if err != nil {
+			t.unlogged = append(calls, t.unlogged...)
+			break
+		}
+		t.appending, t.unlogged = t.unlogged, calls[:0]
+	}
+	t.appending = nil
+	t.changed.Broadcast()
+}
+
+// Flush appends what is not logged yet.
+func (t *InTurn) Flush(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.changed.Broadcast()
+	})
+	defer stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.appending != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		t.changed.Wait()
+	}
 	if len(t.unlogged) == 0 {
 		return nil
 	}
 	if err := t.log.Append(ctx, t.unlogged); err != nil {
 		return err
 	}
-	clear(t.unlogged)
-	t.unlogged = t.unlogged[:0]
+	t.unlogged = nil
 	return nil
+}
+
+// Unlogged is how many calls the log does not have yet.
+func (t *InTurn) Unlogged() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.unlogged) + len(t.appending)
 }
 
 // within is a counter that keeps to the context of its unit of work too.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,11 +21,20 @@ func (slowCounter) Take(ctx context.Context, _ []domain.Take) ([]domain.Taken, e
 
 type failingLog struct {
 	domain.AuditLog
+	mu    sync.Mutex
 	fails error
 	calls []domain.Call
 }
 
+func (l *failingLog) set(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fails = err
+}
+
 func (l *failingLog) Append(_ context.Context, calls []domain.Call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.fails == nil {
 		l.calls = append(l.calls, calls...)
 	}
@@ -42,7 +52,8 @@ func appending(n int, first int64) func(domain.Counter, domain.AuditLog) error {
 }
 
 func TestCallsThatCannotBeLoggedAreKeptInOrderUpToABound(t *testing.T) {
-	log := &failingLog{fails: errors.New("the log is down")}
+	down := errors.New("the log is down")
+	log := &failingLog{fails: down}
 	units := domain.Apart(nil, log)
 	ctx := context.Background()
 	for i := range 4 {
@@ -50,11 +61,18 @@ func TestCallsThatCannotBeLoggedAreKeptInOrderUpToABound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := units.Do(ctx, appending(1, -1)); !errors.Is(err, log.fails) || units.Unlogged() != domain.MaxUnlogged {
-		t.Errorf("beyond the bound: %v, %d kept", err, units.Unlogged())
+	took := false
+	err := units.Do(ctx, func(domain.Counter, domain.AuditLog) error { took = true; return nil })
+	if !errors.Is(err, down) || took || units.Unlogged() != domain.MaxUnlogged {
+		t.Errorf("beyond the bound: %v, taken %v, %d kept", err, took, units.Unlogged())
 	}
-	log.fails = nil
-	if err := units.Do(ctx, appending(1, domain.MaxUnlogged)); err != nil || units.Unlogged() != 0 {
+	log.set(nil)
+	for i := range int64(3) {
+		if err := units.Do(ctx, appending(1, domain.MaxUnlogged+i)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := units.Flush(ctx); err != nil || units.Unlogged() != 0 {
 		t.Errorf("%v, %d kept", err, units.Unlogged())
 	}
 	for i, call := range log.calls {
@@ -62,8 +80,42 @@ func TestCallsThatCannotBeLoggedAreKeptInOrderUpToABound(t *testing.T) {
 			t.Fatalf("call %d is %d", i, call.Count)
 		}
 	}
-	if len(log.calls) != domain.MaxUnlogged+1 {
+	if len(log.calls) != domain.MaxUnlogged+3 {
 		t.Errorf("%d calls are logged", len(log.calls))
+	}
+}
+
+func TestUnitsThatAreApartLogEveryCallOnce(t *testing.T) {
+	log := &failingLog{}
+	units := domain.Apart(nil, log)
+	var group sync.WaitGroup
+	for i := range int64(8) {
+		group.Go(func() {
+			for j := range int64(500) {
+				if j%100 == 0 {
+					log.set(map[bool]error{true: errors.New("down")}[j%200 == 0])
+				}
+				if err := units.Do(context.Background(), appending(2, i*10000+j*2)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	log.set(nil)
+	if err := units.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	last, seen := map[int64]int64{}, 0
+	for _, call := range log.calls {
+		if before, ok := last[call.Count/10000]; ok && call.Count != before+1 {
+			t.Fatalf("call %d follows %d", call.Count, before)
+		}
+		last[call.Count/10000] = call.Count
+		seen++
+	}
+	if seen != 8*1000 {
+		t.Errorf("%d calls are logged", seen)
 	}
 }
 

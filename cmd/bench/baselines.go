@@ -56,9 +56,17 @@ var refusedPing = canned{
 
 // serveBare answers what /ping answers, without deciding anything.
 func serveBare(ctx context.Context, answer canned) error {
+	return serveAfter(ctx, answer, func(context.Context, string) error { return nil })
+}
+
+// serveAfter answers what /ping answers, after doing something for the key.
+func serveAfter(ctx context.Context, answer canned, do func(ctx context.Context, key string) error) error {
 	app := fiber.New(fiber.Config{DisableStartupMessage: true})
 	body := []byte(answer.body)
 	app.Get("/ping", func(c *fiber.Ctx) error {
+		if err := do(c.UserContext(), string(c.Request().Header.Peek("X-Client-Key"))); err != nil {
+			return err
+		}
 		for _, header := range answer.headers {
 			c.Set(header[0], header[1])
 		}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,7 @@ type options struct {
 	keys        int
 
 	redis, postgres string // DSNs of servers to measure on too; "" leaves them out
+	enginesOnly     bool   // on no others
 }
 
 // scenario is one server under one kind of load.
@@ -96,6 +99,10 @@ func compare(ctx context.Context, o options) error {
 		defer removeSchema()
 	}
 	engines := engines(o)
+	scenarios, hits := scenarios, hits
+	if o.enginesOnly {
+		scenarios, hits = nil, nil
+	}
 	all := slices.Concat(scenarios, hits, engines)
 	processes := map[string]*process{}
 	for _, s := range all {
@@ -121,36 +128,35 @@ func compare(ctx context.Context, o options) error {
 			results[s.name] = append(results[s.name], r)
 		}
 	}
-	fmt.Println("| scenario | requests/s | of bare, same bytes | of bare, allowed bytes | of how-to | p50 | p99 | peak memory |")
-	fmt.Println("|---|---:|---:|---:|---:|---:|---:|---:|")
-	for _, s := range scenarios {
-		m := median(results[s.name])
-		of := func(name string) float64 { return ratio(results[s.name], results[name]) }
-		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.1f | %s | %s | %d MiB |\n", s.name, m.perSecond,
-			of(s.against), of(bareAllowed), of(howTo), m.p50, m.p99, m.peakMemory>>20)
-	}
-	fmt.Println()
-	fmt.Println("| hit | requests/s | of one policy | of ping, same outcome | p50 | p99 | peak memory |")
-	fmt.Println("|---|---:|---:|---:|---:|---:|---:|")
-	for _, s := range hits {
-		m := median(results[s.name])
-		of := func(name string) float64 { return ratio(results[s.name], results[name]) }
-		fmt.Printf("| %s | %.0f | %.2f | %.2f | %s | %s | %d MiB |\n", s.name, m.perSecond,
-			of(onePolicy), of(s.against), m.p50, m.p99, m.peakMemory>>20)
-	}
+	printTable(scenarios, results, "scenario", column{"of bare, same bytes", ""}, column{"of bare, allowed bytes", bareAllowed}, column{"of how-to", howTo})
+	printTable(hits, results, "hit", column{"of one policy", onePolicy}, column{"of ping, same outcome", ""})
+	printTable(engines, results, "engine", column{"of the usual way", ""})
 	if len(engines) == 0 {
 		fmt.Fprintln(os.Stderr, "not measured: -redis and -postgres name no servers")
-		return nil
-	}
-	fmt.Println()
-	fmt.Println("| engine | requests/s | of the usual way | p50 | p99 | peak memory |")
-	fmt.Println("|---|---:|---:|---:|---:|---:|")
-	for _, s := range engines {
-		m := median(results[s.name])
-		fmt.Printf("| %s | %.0f | %.2f | %s | %s | %d MiB |\n", s.name, m.perSecond,
-			ratio(results[s.name], results[s.against]), m.p50, m.p99, m.peakMemory>>20)
 	}
 	return nil
+}
+
+// column is a ratio to one scenario, or to the one that each is against.
+type column struct{ title, to string }
+
+func printTable(scenarios []scenario, results map[string][]result, title string, columns ...column) {
+	if len(scenarios) == 0 {
+		return
+	}
+	fmt.Printf("\n| %s | requests/s |", title)
+	for _, c := range columns {
+		fmt.Printf(" %s |", c.title)
+	}
+	fmt.Printf(" p50 | p99 | peak memory |\n|---|---:|%s---:|---:|---:|\n", strings.Repeat("---:|", len(columns)))
+	for _, s := range scenarios {
+		m := median(results[s.name])
+		fmt.Printf("| %s | %.0f |", s.name, m.perSecond)
+		for _, c := range columns {
+			fmt.Printf(" %.2f |", ratio(results[s.name], results[cmp.Or(c.to, s.against)]))
+		}
+		fmt.Printf(" %s | %s | %d MiB |\n", m.p50, m.p99, m.peakMemory>>20)
+	}
 }
 
 // ratio is the median of the ratios of throughput, round by round.

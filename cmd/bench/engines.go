@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
 	"github.com/redis/go-redis/v9"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -20,6 +18,7 @@ const benchSchema = "ratelimitlog_bench"
 const (
 	redisScript    = "one INCR script for each request, Redis"
 	postgresUpsert = "one upsert for each request, PostgreSQL"
+	postgresLogged = "one upsert and one log row for each request, PostgreSQL"
 )
 
 // engines are scenarios on the servers that were named, each beside the usual way
@@ -36,6 +35,7 @@ func engines(o options) (scenarios []scenario) {
 		inSchema := withParameter(o.postgres, "search_path", benchSchema)
 		scenarios = append(scenarios,
 			scenario{name: postgresUpsert, role: "postgres-upsert", dsn: inSchema, asked: ping, status: 200, against: postgresUpsert},
+			scenario{name: postgresLogged, role: "postgres-logged", dsn: inSchema, asked: ping, status: 200, against: postgresUpsert},
 			scenario{name: "ping, allowed, PostgreSQL", args: append([]string{"--dsn", inSchema, "--migrate"}, always...), asked: ping, status: 200, against: postgresUpsert},
 		)
 	}
@@ -79,20 +79,26 @@ func serveRedisScript(ctx context.Context, dsn string) error {
 	client := redis.NewClient(options)
 	defer client.Close()
 	script := redis.NewScript(`local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end return n`)
-	app := fiber.New(fiber.Config{DisableStartupMessage: true})
-	app.Get("/ping", func(c *fiber.Ctx) error {
-		key := string(c.Request().Header.Peek("X-Client-Key"))
-		count, err := script.Run(c.UserContext(), client, []string{benchSchema + "-script:" + key}, 60).Int64()
-		if err != nil {
-			return err
-		}
-		return c.JSON(fiber.Map{"message": "pong", "key": key, "count": count})
+	return serveAfter(ctx, allowedPing, func(ctx context.Context, key string) error {
+		return script.Run(ctx, client, []string{benchSchema + "-script:" + key}, 60).Err()
 	})
-	return listen(ctx, app)
 }
 
-// servePostgresUpsert counts each request with one upsert.
-func servePostgresUpsert(ctx context.Context, dsn string) error {
+type benchWindow struct {
+	Key         string    `gorm:"primaryKey"`
+	WindowStart time.Time `gorm:"primaryKey"`
+	Count       int64
+}
+
+type benchCall struct {
+	ID        int64
+	Key       string
+	CreatedAt time.Time
+}
+
+// servePostgresUpsert counts each request with one upsert, and with logged also
+// writes a row of a log, in one transaction with it.
+func servePostgresUpsert(ctx context.Context, dsn string, logged bool) error {
 	db, err := openPostgres(dsn)
 	if err != nil {
 		return err
@@ -104,25 +110,26 @@ func servePostgresUpsert(ctx context.Context, dsn string) error {
 	defer pool.Close()
 	pool.SetMaxOpenConns(32)
 	pool.SetMaxIdleConns(32)
-	type benchWindow struct {
-		Key         string    `gorm:"primaryKey"`
-		WindowStart time.Time `gorm:"primaryKey"`
-		Count       int64
-	}
-	if err := db.AutoMigrate(&benchWindow{}); err != nil {
+	if err := db.AutoMigrate(&benchWindow{}, &benchCall{}); err != nil {
 		return err
 	}
-	app := fiber.New(fiber.Config{DisableStartupMessage: true})
-	app.Get("/ping", func(c *fiber.Ctx) error {
-		row := benchWindow{Key: string(c.Request().Header.Peek("X-Client-Key")), WindowStart: time.Now().UTC().Truncate(24 * time.Hour), Count: 1}
-		err := db.Clauses(clause.OnConflict{
+	upsert := func(db *gorm.DB, key string, now time.Time) error {
+		row := benchWindow{Key: key, WindowStart: now.Truncate(24 * time.Hour), Count: 1}
+		return db.Clauses(clause.OnConflict{
 			Columns:   []clause.Column{{Name: "key"}, {Name: "window_start"}},
 			DoUpdates: clause.Assignments(map[string]any{"count": gorm.Expr("bench_windows.count + 1")}),
 		}, clause.Returning{Columns: []clause.Column{{Name: "count"}}}).Create(&row).Error
-		if err != nil {
-			return fmt.Errorf("upsert: %w", err)
+	}
+	return serveAfter(ctx, allowedPing, func(ctx context.Context, key string) error {
+		now := time.Now().UTC()
+		if !logged {
+			return upsert(db.WithContext(ctx), key, now)
 		}
-		return c.JSON(fiber.Map{"message": "pong", "key": row.Key, "count": row.Count})
+		return db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			if err := upsert(tx, key, now); err != nil {
+				return err
+			}
+			return tx.Create(&benchCall{Key: key, CreatedAt: now}).Error
+		})
 	})
-	return listen(ctx, app)
 }

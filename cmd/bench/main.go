@@ -40,6 +40,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&o.keys, "keys", 1000, "how many keys are asked for in turn")
 	flag.StringVar(&o.redis, "redis", "", "measure on this Redis too: redis://127.0.0.1:6379")
 	flag.StringVar(&o.postgres, "postgres", "", "measure on this PostgreSQL too: postgres://postgres@127.0.0.1:5432/test")
+	flag.BoolVar(&o.enginesOnly, "engines", false, "measure on these two alone")
 	flag.Parse()
 	switch *role {
 	case "bare-allowed":
@@ -51,7 +52,9 @@ func run(ctx context.Context) error {
 	case "redis-script":
 		return serveRedisScript(ctx, *dsn)
 	case "postgres-upsert":
-		return servePostgresUpsert(ctx, *dsn)
+		return servePostgresUpsert(ctx, *dsn, false)
+	case "postgres-logged":
+		return servePostgresUpsert(ctx, *dsn, true)
 	}
 	if *server == "" {
 		return fmt.Errorf("-server is missing: build ./cmd/ratelimitlog and name the binary")
