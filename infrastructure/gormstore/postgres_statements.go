@@ -49,8 +49,9 @@ WHERE w.policy = wanted.policy AND w.key = wanted.key AND w.schedule = wanted.sc
 const (
 	beginPostgres = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 	// settle has the server give up too, also if it never hears that the client did,
-	// and read windows by their index.
-	settle = `SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true), set_config('enable_seqscan', 'off', true)`
+	// read windows by their index, and compile no statement, which takes it longer than
+	// any of these.
+	settle = `SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
 	// doNotWait has the commit of a transaction not wait for the disk. waitForDisk is a
 	// transaction that leaves a mark in the server's log, and so waits until all
