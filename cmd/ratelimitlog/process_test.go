@@ -239,12 +239,14 @@ func TestProcessesOnANetworkStoreAreExactTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	audit := "sqlite:" + filepath.Join(t.TempDir(), "audit.db")
-	for name, config := range map[string]func() ratelimitlog.Config{
-		"PostgreSQL": func() ratelimitlog.Config { return ratelimitlog.Config{DSN: servicetest.Postgres(t)} },
-		"Redis":      func() ratelimitlog.Config { return ratelimitlog.Config{DSN: servicetest.Redis(t), AuditDSN: audit} },
+	for name, config := range map[string]func(*testing.T) ratelimitlog.Config{
+		"PostgreSQL": func(t *testing.T) ratelimitlog.Config { return ratelimitlog.Config{DSN: servicetest.Postgres(t)} },
+		"Redis": func(t *testing.T) ratelimitlog.Config {
+			return ratelimitlog.Config{DSN: servicetest.Redis(t), AuditDSN: audit}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := config()
+			config := config(t)
 			if err := ratelimitlog.Migrate(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
@@ -328,15 +330,17 @@ func TestProcessesOnANetworkStoreAreExactTogether(t *testing.T) {
 }
 
 func TestACountOutlivesTheServerThatMadeIt(t *testing.T) { // case 127
-	for name, engine := range map[string]func() []string{
-		"SQLite":     func() []string { return []string{"--dsn=sqlite:" + filepath.Join(t.TempDir(), "test.db")} },
-		"PostgreSQL": func() []string { return []string{"--migrate", "--dsn=" + servicetest.Postgres(t)} },
-		"Redis": func() []string {
+	for name, engine := range map[string]func(*testing.T) []string{
+		"SQLite": func(t *testing.T) []string {
+			return []string{"--dsn=sqlite:" + filepath.Join(t.TempDir(), "test.db")}
+		},
+		"PostgreSQL": func(t *testing.T) []string { return []string{"--migrate", "--dsn=" + servicetest.Postgres(t)} },
+		"Redis": func(t *testing.T) []string {
 			return []string{"--dsn=" + servicetest.Redis(t), "--audit-dsn=sqlite:" + filepath.Join(t.TempDir(), "audit.db")}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append(engine(), "--limit=3", "--window=calendar year", "--store-timeout=20s")
+			args := append(engine(t), "--limit=3", "--window=calendar year", "--store-timeout=20s")
 			var statuses []int
 			for _, pings := range []int{2, 1, 1} {
 				s := startServerOn(t, args...)
