@@ -28,7 +28,7 @@ type Config struct {
 	// Default "normal".
 	Synchronous string
 
-	// ReadOnly opens an existing database to look only: hits fail, and looks work.
+	// ReadOnly opens an existing SQLite database to look only: hits fail, and looks work.
 	ReadOnly bool
 
 	// PolicyFile is a YAML file of policies and routes, see package policyfile. Default:

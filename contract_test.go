@@ -265,7 +265,7 @@ func TestASchemaThatIsOlderIsRefusedWithWhatToDo(t *testing.T) {
 func TestNoErrorTellsAPassword(t *testing.T) {
 	for _, dsn := range []string{
 		"mysql://root:s3cret@h/db", "postgres://u:s3cret@127.0.0.1:1/db", "postgres://u:s3cret@[bad/db", "postgres://u:s3cret@h/db?sslmode=nope",
-		"redis://u:s3cret@127.0.0.1:1", "redis://u:s3cret@h:notaport", "redis://u:s3cret@127.0.0.1:1?nope=1", "rediss://:s3cret@127.0.0.1:1",
+		"redis://u:s3cret@127.0.0.1:1", "redis://u:s3cret@h:notaport", "redis://u:s3cret@127.0.0.1:1?nope=1", "host=h password=s3cret", "mysql:s3cret@h", "s3cret", "postgres://h/db?password=s3cret&nope=1", "rediss://:s3cret@127.0.0.1:1",
 	} {
 		var log buffer
 		server, cleanup, err := ratelimitlog.NewServer(t.Context(), ratelimitlog.Config{DSN: dsn, AuditDSN: "sqlite::memory:", LogTo: &log, LogLevel: "debug"})

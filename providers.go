@@ -25,13 +25,9 @@ func provideHTTPOptions(config Config) httpapi.Options {
 	}
 }
 
-func provideOptions(config Config, log *zap.Logger) application.Options {
-	timeout, batch := config.StoreTimeout, 0
-	if engine, err := config.engine(); err == nil {
-		timeout, batch = or(timeout, engine.timeout), engine.batch
-	}
+func provideOptions(config Config, stores Stores, log *zap.Logger) application.Options {
 	return application.Options{
-		Now: config.Now, Timeout: timeout, Queue: config.Queue, Batch: batch,
+		Now: config.Now, Timeout: or(config.StoreTimeout, stores.Timeout), Queue: config.Queue, Batch: stores.Batch,
 		Report: func(err error) { log.Error("background work failed", zap.Error(err)) },
 		Outage: func(outage application.Outage) {
 			if !outage.Over {

@@ -3,7 +3,6 @@ package ratelimitlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -23,6 +22,10 @@ type Stores struct {
 	Log domain.AuditLog
 	// Ready says whether what is stored can be read.
 	Ready httpapi.Pinger
+	// Timeout is how long a hit may wait by default, Config.StoreTimeout being 0, and
+	// Batch how many hits one commit holds at most. 0 is the limiter's own default.
+	Timeout time.Duration
+	Batch   int
 }
 
 // engine is a way to keep things.
@@ -30,9 +33,7 @@ type engine struct {
 	open func(context.Context, Config) (Stores, func(), error)
 	// migrate brings the tables up to date.
 	migrate func(context.Context, Config) error
-	// timeout is how long a hit may wait by default, and batch how many hits one commit
-	// holds at most, 0 being the limiter's own default.
-	timeout time.Duration
+	timeout time.Duration // see Stores
 	batch   int
 }
 
@@ -62,7 +63,7 @@ func sqlEngine(field, dsn, known string) (engine, error) {
 	case "postgres", "postgresql":
 		return engine{openPostgres, migratePostgres, networkTimeout, networkBatch}, nil
 	}
-	return engine{}, &domain.InvalidError{Field: field, Reason: fmt.Sprintf("%q does not begin with one of %s", redact(dsn), known)}
+	return engine{}, &domain.InvalidError{Field: field, Reason: "does not begin with one of " + known} // unquoted: it may hold a password
 }
 
 func scheme(dsn string) string {
@@ -76,7 +77,9 @@ func openStores(ctx context.Context, config Config) (Stores, func(), error) {
 	if err != nil {
 		return Stores{}, nil, err
 	}
-	return engine.open(ctx, config)
+	stores, closeStores, err := engine.open(ctx, config)
+	stores.Timeout, stores.Batch = engine.timeout, engine.batch
+	return stores, closeStores, err
 }
 
 // Migrate creates the tables in the database, or brings them up to date.
@@ -112,8 +115,8 @@ func migrateSQLite(ctx context.Context, config Config) error {
 	return err
 }
 
-// openPostgres does without a server that is not there yet, but not with one whose
-// schema is another.
+// openPostgres does without a server that is not there yet, but not with one that
+// cannot be used, for its schema or its encoding.
 func openPostgres(ctx context.Context, config Config) (Stores, func(), error) {
 	store, err := gormstore.OpenPostgres(config.DSN, gormstore.PostgresOptions{Migrate: config.Migrate})
 	if err != nil {
@@ -125,7 +128,7 @@ func openPostgres(ctx context.Context, config Config) (Stores, func(), error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := store.Ping(ctx); errors.Is(err, gormstore.ErrOldSchema) || errors.Is(err, gormstore.ErrNewSchema) {
+	if err := store.Ping(ctx); err != nil && !gormstore.IsUnreachable(err) {
 		store.Close()
 		return Stores{}, nil, err
 	}
@@ -157,16 +160,17 @@ func together(store sqlStore) (Stores, func(), error) {
 
 // openRedis counts in Redis, and keeps log and quotas where AuditDSN says.
 func openRedis(ctx context.Context, config Config) (Stores, func(), error) {
+	audit, auditConfig, err := config.audit()
+	if err != nil {
+		return Stores{}, nil, err
+	}
+	stores, closeAudit, err := audit.open(ctx, auditConfig)
+	if err != nil {
+		return Stores{}, nil, err
+	}
 	counters, err := redisstore.Open(config.DSN)
 	if err != nil {
-		return Stores{}, nil, err
-	}
-	audit, config, err := config.audit()
-	if err != nil {
-		return Stores{}, nil, err
-	}
-	stores, closeAudit, err := audit.open(ctx, config)
-	if err != nil {
+		closeAudit()
 		return Stores{}, nil, err
 	}
 	units := domain.Apart(counters, stores.Log)
@@ -209,15 +213,4 @@ func (a allReady) Ping(ctx context.Context) error {
 		errs = append(errs, store.Ping(ctx))
 	}
 	return errors.Join(errs...)
-}
-
-// redact is a DSN without its password.
-func redact(dsn string) string {
-	at := strings.LastIndex(dsn, "@")
-	scheme, rest, ok := strings.Cut(dsn, "//")
-	if at < 0 || !ok {
-		return dsn
-	}
-	user, _, _ := strings.Cut(rest, ":")
-	return scheme + "//" + user + ":***" + dsn[at:]
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Where Stores comes from is the choice of adapters: openStores goes by the scheme
-// of the DSN (see engines in stores.go), the constructors that end in On take any.
+// of the DSN (see Config.engine), the constructors that end in On take any.
 
 // limiting is everything between a hit and the stores.
 var limiting = wire.NewSet(

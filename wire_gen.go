@@ -32,7 +32,7 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 		cleanup()
 		return nil, nil, err
 	}
-	options := provideOptions(config, logger)
+	options := provideOptions(config, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup2()
@@ -56,7 +56,7 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, logger)
+	options := provideOptions(config, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
@@ -97,7 +97,7 @@ func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	options := provideOptions(config, logger)
+	options := provideOptions(config, stores, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup()
@@ -115,7 +115,7 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, logger)
+	options := provideOptions(config, stores, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)

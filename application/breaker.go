@@ -41,7 +41,7 @@ func (b *breaker) failed(cause error) {
 	first := !b.down.Load()
 	b.next = now.Add(probePause)
 	if first {
-		b.outage, b.next = Outage{Since: now, Cause: cause}, now // it may have been for a moment
+		b.outage.Since, b.outage.Cause, b.next = now, cause, now // it may have been for a moment
 		b.down.Store(true)
 	}
 	outage := b.outage
@@ -60,11 +60,13 @@ func (b *breaker) worked() {
 	b.down.Store(false)
 	b.outage.Over = true
 	outage := b.outage
+	b.outage = Outage{}
 	b.mu.Unlock()
 	b.notice(outage)
 }
 
-// answered counts a hit that was answered without the store.
+// answered counts a hit that was answered without the store, with the outage that
+// is under way or is about to be noticed.
 func (b *breaker) answered(unchecked bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

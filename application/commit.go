@@ -90,7 +90,7 @@ func (c *committer) countTheLast() {
 	c.refusals.close()
 	for deadline := time.Now().Add(c.options.Timeout); ; time.Sleep(20 * time.Millisecond) {
 		err := c.countAll()
-		if err == nil && c.unchecked.size.Load() > 0 {
+		for err == nil && c.unchecked.size.Load() > 0 {
 			err = c.logUnchecked()
 		}
 		if err == nil {
@@ -205,7 +205,7 @@ func (c *committer) probe() {
 
 // logUnchecked logs the hits that were allowed without the store.
 func (c *committer) logUnchecked() error {
-	calls := c.unchecked.drain()
+	calls := c.unchecked.drain(refusalBatch)
 	err := c.work(func(_ domain.Counter, log domain.AuditLog) error { return log.Append(context.Background(), calls) })
 	if err != nil {
 		c.unchecked.restore(calls)

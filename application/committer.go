@@ -40,17 +40,19 @@ type committer struct {
 	stopped chan struct{} // closed when the goroutine has ended
 
 	// The rest is the goroutine's own.
-	batch        batch
-	nextRefusals time.Time // when refusals are next worth a commit of their own
-	suspect      bool      // the last work failed: the store may be down
+	batch         batch
+	nextRefusals  time.Time // when refusals are next worth a commit of their own
+	nextUnchecked time.Time // when unchecked hits are next worth an attempt
+	suspect       bool      // the last work failed: the store may be down
 }
 
 func newCommitter(units domain.UnitOfWork, options Options) *committer {
 	c := &committer{
-		units: units, unchecked: newUnchecked(options.FullWindows), breaker: breaker{notice: options.Outage}, options: options, started: time.Now(),
+		units: units, breaker: breaker{notice: options.Outage}, options: options, started: time.Now(),
 		woken: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	c.refusals = newRefusals(options.FullWindows, c.wake)
+	c.unchecked = newUnchecked(options.FullWindows, c.wake)
 	c.watch = time.AfterFunc(time.Hour, c.expire)
 	c.watch.Stop()
 	go c.run()
@@ -162,11 +164,16 @@ func (c *committer) run() {
 			}
 			pause.Reset(wait)
 		} else if c.unchecked.size.Load() > 0 {
-			if err := c.logUnchecked(); err != nil {
-				c.options.Report(err)
-				c.probe()
+			if wait := time.Until(c.nextUnchecked); wait > 0 {
+				pause.Reset(wait)
+			} else {
+				if err := c.logUnchecked(); err != nil {
+					c.options.Report(err)
+					c.nextUnchecked = time.Now().Add(refusalPause)
+					c.probe()
+				}
+				continue
 			}
-			continue
 		} else if c.refusals.outstanding.Load() > 0 {
 			wait := time.Until(c.nextRefusals)
 			if wait <= 0 {
@@ -217,6 +224,7 @@ func (c *committer) expire() {
 	reason := fmt.Errorf("no answer within %s: %w", c.options.Timeout, domain.ErrUnavailable)
 	if c.expireEntries(reason) {
 		c.breaker.failed(reason) // the store hangs, or is much too slow
+		c.wake()                 // or was: then somebody has to find out
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,23 +142,61 @@ func TestUncheckedHitsBeyondTheMemoryAreLoggedWithoutTheirKeys(t *testing.T) {
 	options.FullWindows = 10
 	open := policy(t, "open", 2, time.Minute)
 	open.FailOpen = true
-	l := newLimiter(t, s, options, 3, open)
+	shadow := policy(t, "shadow", 1000, time.Minute)
+	shadow.Shadow = true
+	l := newLimiter(t, s, options, 3, open, shadow)
 	s.set(func() error { return errors.New("down") })
 	for i := range 50 {
 		if _, err := l.Hit(context.Background(), domain.Hit{Key: string(rune('A' + i)), Policies: []string{"open"}, Cost: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for cost := range int64(20) { // costs make no more of it
+		if _, err := l.Hit(context.Background(), domain.Hit{Key: "z", Policies: []string{"shadow"}, Cost: cost + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.set(func() error { return nil })
 	awaitStore(t, l)
 	var hits, rows int64
-	for deadline := time.Now().Add(10 * time.Second); hits != 50 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); hits != 260 && time.Now().Before(deadline); {
 		hits, rows = 0, 0
 		for _, call := range callsOf(t, s.store.(domain.AuditLog), "") {
 			hits, rows = hits+call.Hits, rows+1
 		}
 	}
-	if hits != 50 || rows != 11 {
-		t.Errorf("%d hits in %d rows, want 50 in 11", hits, rows)
+	if hits != 260 || rows != 12 { // ten, and the others of each policy: 40, and 1 + 2 + … + 20
+		t.Errorf("%d hits in %d rows, want 260 in 12", hits, rows)
 	}
 }
+
+// The log fails, and everything that only reads works: a disk that is full.
+func TestALogThatFailsIsNotTriedWithoutAPause(t *testing.T) {
+	s := newIll(t)
+	var reports atomic.Int64
+	options := newClock(newYear).options()
+	options.Report = func(error) { reports.Add(1) }
+	open := policy(t, "open", 2, time.Minute)
+	open.FailOpen = true
+	l := newLimiter(t, &appendFails{s}, options, 3, open)
+	for range 3 {
+		if d, err := l.Hit(context.Background(), domain.Hit{Key: "k", Policies: []string{"open"}, Cost: 1}); err != nil || !d.Unchecked {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	if n := reports.Load(); n < 1 || n > 10 {
+		t.Errorf("%d reports", n)
+	}
+}
+
+// appendFails is a store whose log takes nothing.
+type appendFails struct{ *ill }
+
+func (s *appendFails) Do(ctx context.Context, work func(domain.Counter, domain.AuditLog) error) error {
+	return s.ill.Do(ctx, func(counter domain.Counter, log domain.AuditLog) error { return work(counter, noAppend{log}) })
+}
+
+type noAppend struct{ domain.AuditLog }
+
+func (noAppend) Append(context.Context, []domain.Call) error { return errors.New("the disk is full") }

@@ -16,11 +16,11 @@ const sweepBatch = 500
 // cut short by an error or the context; progress, if not nil, is told the sum
 // after each batch.
 func (l *Limiter) Prune(ctx context.Context, progress func(removed int)) (removed int, err error) {
+	now := l.now()
+	l.refusals.forgetEnded(now)
 	if l.sweeper == nil {
 		return 0, nil
 	}
-	now := l.now()
-	l.refusals.forgetEnded(now)
 	for {
 		begun := time.Now()
 		n, err := l.sweeper.Sweep(ctx, now, sweepBatch)

@@ -44,17 +44,17 @@ func newQuotas(store domain.Quotas, options Options) *quotas {
 	return q
 }
 
-// watch reads the quotas and then the changes to them, until the context ends.
+// watch reads the changes, until the context ends.
 func (q *quotas) watch(ctx context.Context) {
 	ticker := time.NewTicker(quotaPoll)
 	defer ticker.Stop()
 	for {
-		q.read(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+		q.read(ctx)
 	}
 }
 

@@ -13,9 +13,10 @@ import (
 // unchecked are the hits that were allowed because the store could not decide, by
 // policies that are open to that. They are logged once it is back: as calls of their
 // own kind, which no counter holds. The memory is bounded: hits beyond are logged
-// without their keys.
+// without their keys, and each unit of theirs as a hit.
 type unchecked struct {
-	max int
+	max  int
+	wake func() // called when there is one
 
 	size  atomic.Int64 // of calls, to be read without the lock
 	mu    sync.Mutex
@@ -27,8 +28,8 @@ type uncheckedID struct {
 	cost        int64
 }
 
-func newUnchecked(most int) *unchecked {
-	return &unchecked{max: most, calls: map[uncheckedID]*domain.Call{}}
+func newUnchecked(most int, wake func()) *unchecked {
+	return &unchecked{max: most, wake: wake, calls: map[uncheckedID]*domain.Call{}}
 }
 
 func (u *unchecked) note(hit *domain.Hit, policies []domain.PolicyDecision, at time.Time) {
@@ -38,7 +39,7 @@ func (u *unchecked) note(hit *domain.Hit, policies []domain.PolicyDecision, at t
 		p := &policies[i]
 		id := uncheckedID{p.Policy, hit.Key, hit.Cost}
 		if u.calls[id] == nil && len(u.calls) >= u.max {
-			id.key = ""
+			id.key, id.cost = "", 1 // as many hits of cost 1
 		}
 		call := u.calls[id]
 		if call == nil {
@@ -48,20 +49,26 @@ func (u *unchecked) note(hit *domain.Hit, policies []domain.PolicyDecision, at t
 			}
 			u.calls[id] = call
 		}
-		call.Hits++
+		call.Hits += hit.Cost / id.cost
+	}
+	if u.size.Load() == 0 {
+		u.wake()
 	}
 	u.size.Store(int64(len(u.calls)))
 }
 
-// drain hands over the calls.
-func (u *unchecked) drain() (calls []domain.Call) {
+// drain hands over calls, so many at most.
+func (u *unchecked) drain(most int) (calls []domain.Call) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, call := range u.calls {
+	for id, call := range u.calls {
+		if len(calls) == most {
+			break
+		}
 		calls = append(calls, *call)
+		delete(u.calls, id)
 	}
-	clear(u.calls)
-	u.size.Store(0)
+	u.size.Store(int64(len(u.calls)))
 	return calls
 }
 

@@ -157,7 +157,7 @@ func forwardedNodes(list string) (nodes []string) {
 				return nil
 			}
 		} else {
-			end = max(strings.IndexAny(list+",", ";, \t"), 0)
+			end = strings.IndexAny(list+",", ";, \t")
 			value, list = list[:end], list[end:]
 			if strings.Contains(value, `"`) {
 				return nil

@@ -152,6 +152,9 @@ func (d Decision) Exceeded() *RateLimitExceeded {
 			worst, longest = p, wait
 		}
 	}
+	if worst == nil { // the zero Decision, which is none
+		return nil
+	}
 	return &RateLimitExceeded{
 		Key: d.Key, Policy: worst.Policy, Limit: worst.Limit, Window: worst.Window,
 		RetryAfter: longest, Violated: violated,

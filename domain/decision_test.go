@@ -65,6 +65,12 @@ func TestARefusalSaysHowLongToWaitForAllThatRefused(t *testing.T) {
 	}
 }
 
+func TestTheZeroDecisionIsNoError(t *testing.T) {
+	if err := (domain.Decision{}).Err(); err != nil {
+		t.Errorf("err = %v", err)
+	}
+}
+
 func TestAnAllowedDecisionIsNoErrorAndHasNoWait(t *testing.T) {
 	d := domain.Decision{Allowed: true, At: newYear, Policies: []domain.PolicyDecision{policyDecision("p", 3, 3, 0, 60, false)}}
 	if d.Err() != nil || d.RetryAfter() != 0 || d.Policies[0].Remaining() != 0 {

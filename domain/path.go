@@ -15,8 +15,8 @@ import (
 // All readings leave out the query, empty segments and a slash at the end, and are
 // in lower case, their percent escapes decoded until none is left.
 
-// MaxReadPath is how many bytes a path may have that can be read in several ways.
-const MaxReadPath = 2048
+// maxReadPath is how many bytes a path may have that can be read in several ways.
+const maxReadPath = 2048
 
 // reading is a path as a server may see it.
 type reading struct {
@@ -34,7 +34,7 @@ type manners struct {
 }
 
 // readings are the ways in which a path can be read, the most lenient first. A path
-// that is longer than [MaxReadPath] and can be read in several ways is an *InvalidError.
+// that is longer than maxReadPath and can be read in several ways is an *InvalidError.
 func readings(path string) ([]reading, error) {
 	if end := strings.IndexAny(path, "?#"); end >= 0 {
 		path = path[:end]
@@ -47,8 +47,8 @@ func readings(path string) ([]reading, error) {
 	if most == (manners{}) {
 		return []reading{most.read(path)}, nil
 	}
-	if len(path) > MaxReadPath {
-		return nil, &InvalidError{"path", fmt.Sprintf("is %d bytes long and can be read in several ways; such paths may have %d", len(path), MaxReadPath)}
+	if len(path) > maxReadPath {
+		return nil, &InvalidError{"path", fmt.Sprintf("is %d bytes long and can be read in several ways; such paths may have %d", len(path), maxReadPath)}
 	}
 	var found []reading
 	for i := range 16 {
@@ -86,6 +86,9 @@ func (m manners) read(path string) reading {
 			continue
 		}
 		r.segments = m.add(r.segments, segment)
+	}
+	for i, segment := range r.segments {
+		r.segments[i] = strings.ReplaceAll(segment, "/", "%2f") // it does not divide here
 	}
 	r.path = "/" + strings.Join(r.segments, "/")
 	return r

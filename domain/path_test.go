@@ -71,6 +71,9 @@ func TestEveryReadingOfAPathCounts(t *testing.T) {
 			t.Errorf("%q takes %v", path, got)
 		}
 	}
+	if got := taken(t, routes(t, domain.Route{Path: "/users/me"}, domain.Route{Path: "/*"}), "/users%2Fme"); len(got) != 2 {
+		t.Errorf("/users%%2Fme takes %v, want both", got)
+	}
 	if got := taken(t, r, "/api/../login"); got[0] != "/login" {
 		t.Errorf("the most lenient reading does not come first: %v", got)
 	}

@@ -3,6 +3,7 @@ package domain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,8 +22,12 @@ type UnitOfWork interface {
 // MaxUnlogged is how many calls an [InTurn] keeps that are not logged yet.
 const MaxUnlogged = 65536
 
-// logTimeout is how long the log may take for calls that nobody waits for.
-const logTimeout = 5 * time.Second
+const (
+	// logTimeout is how long the log may take for calls that nobody waits for, and
+	// logBatch how many of them it is given at a time.
+	logTimeout = 5 * time.Second
+	logBatch   = 1024
+)
 
 // Apart is the unit of work of a counter and a log that cannot share a transaction.
 func Apart(counter Counter, log AuditLog) *InTurn {
@@ -37,24 +42,24 @@ func Apart(counter Counter, log AuditLog) *InTurn {
 // So the log may lack what the counter has: calls that are under way, and those that
 // could not be appended and are tried again with those of the next unit. They are in
 // memory, [MaxUnlogged] of them and one unit's at most; with more, Do waits for the
-// log or fails before it takes anything. They are lost with the process. Work that
-// fails after taking units does not give them back, and its calls are forgotten.
+// log or fails before it takes anything. They are lost with the process. A call may be
+// logged twice if the log fails after it has kept it. Work that fails after taking
+// units does not give them back, and its calls are forgotten.
 type InTurn struct {
 	counter Counter
 	log     AuditLog
 
 	mu        sync.Mutex
-	changed   sync.Cond // appending became false
-	unlogged  []Call    // in order, those that are being appended apart
-	appending []Call    // by a goroutine that ends when there are none; nil if there is none
+	changed   sync.Cond // something of what follows did
+	unlogged  []Call    // in order
+	appending bool      // a goroutine does, which ends when there is nothing or the log fails
+	failure   error     // why it ended
 }
 
 // Do implements [UnitOfWork].
 func (t *InTurn) Do(ctx context.Context, work func(Counter, AuditLog) error) error {
-	if t.Unlogged() >= MaxUnlogged {
-		if err := t.Flush(ctx); err != nil {
-			return fmt.Errorf("%d calls wait for the log: %w", t.Unlogged(), err)
-		}
+	if err := t.await(ctx, func() bool { return len(t.unlogged) < MaxUnlogged }); err != nil {
+		return fmt.Errorf("%d calls wait for the log: %w", MaxUnlogged, err)
 	}
 	counter := within{ctx, t.counter}
 	calls := &heldCalls{AuditLog: t.log, unit: counter}
@@ -62,74 +67,87 @@ func (t *InTurn) Do(ctx context.Context, work func(Counter, AuditLog) error) err
 		return err
 	}
 	if len(calls.held) > 0 {
-		t.keep(calls.held)
-	}
-	return nil
-}
-
-// keep sees to it that calls are appended.
-func (t *InTurn) keep(calls []Call) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.unlogged = append(t.unlogged, calls...)
-	if t.appending == nil {
-		t.appending, t.unlogged = t.unlogged, nil
-		go t.append()
-	}
-}
-
-// append appends what there is, until there is nothing or the log fails.
-func (t *InTurn) append() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for len(t.appending) > 0 {
-		calls := t.appending
-		t.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), logTimeout)
-		err := t.log.Append(ctx, calls)
-		cancel()
-		t.mu.Lock()
-		if err != nil {
-			t.unlogged = append(calls, t.unlogged...)
-			break
-		}
-		t.appending, t.unlogged = t.unlogged, calls[:0]
-	}
-	t.appending = nil
-	t.changed.Broadcast()
-}
-
-// Flush appends what is not logged yet.
-func (t *InTurn) Flush(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.changed.Broadcast()
-	})
-	defer stop()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for t.appending != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		t.changed.Wait()
+		t.unlogged = append(t.unlogged, calls.held...)
+		t.start()
 	}
-	if len(t.unlogged) == 0 {
-		return nil
-	}
-	if err := t.log.Append(ctx, t.unlogged); err != nil {
-		return err
-	}
-	t.unlogged = nil
 	return nil
+}
+
+// Flush waits until everything is logged, or the log fails.
+func (t *InTurn) Flush(ctx context.Context) error {
+	return t.await(ctx, func() bool { return len(t.unlogged) == 0 })
 }
 
 // Unlogged is how many calls the log does not have yet.
 func (t *InTurn) Unlogged() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.unlogged) + len(t.appending)
+	return len(t.unlogged)
+}
+
+// await has calls appended until enough is true.
+func (t *InTurn) await(ctx context.Context, enough func() bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if enough() {
+		return nil
+	}
+	stop := context.AfterFunc(ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.changed.Broadcast()
+	})
+	defer stop()
+	for t.start(); !enough(); t.changed.Wait() {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !t.appending:
+			return t.failure
+		}
+	}
+	return nil
+}
+
+// start has a goroutine append what there is. The mutex is held.
+func (t *InTurn) start() {
+	if !t.appending && len(t.unlogged) > 0 {
+		t.appending = true
+		go t.run()
+	}
+}
+
+func (t *InTurn) run() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failure = nil
+	for len(t.unlogged) > 0 && t.failure == nil {
+		calls := slices.Clone(t.unlogged[:min(len(t.unlogged), logBatch)])
+		t.mu.Unlock()
+		err := t.append(calls)
+		t.mu.Lock()
+		if t.failure = err; err == nil {
+			clear(t.unlogged[:len(calls)])
+			t.unlogged = t.unlogged[len(calls):]
+		}
+		t.changed.Broadcast()
+	}
+	t.appending = false
+	t.changed.Broadcast()
+}
+
+// append appends; a log that panics has failed.
+func (t *InTurn) append(calls []Call) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the log panicked: %v", r)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), logTimeout)
+	defer cancel()
+	return t.log.Append(ctx, calls)
 }
 
 // within is a counter that keeps to the context of its unit of work too.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,5 +141,65 @@ func TestACounterKeepsToTheDeadlineOfItsUnit(t *testing.T) {
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// slowLog needs time for each call and heeds its context.
+type slowLog struct {
+	failingLog
+	logged atomic.Int64
+}
+
+func (l *slowLog) Append(ctx context.Context, calls []domain.Call) error {
+	select {
+	case <-time.After(time.Duration(len(calls)) * 10 * time.Microsecond):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := l.failingLog.Append(ctx, nil); err != nil {
+		return err
+	}
+	l.logged.Add(int64(len(calls)))
+	return nil
+}
+
+// What has piled up takes the log longer than a unit may wait.
+func TestALogThatIsBackCatchesUpWhileUnitsHaveDeadlines(t *testing.T) {
+	log := &slowLog{}
+	log.set(errors.New("down"))
+	units := domain.Apart(nil, log)
+	for range domain.MaxUnlogged / 1024 {
+		if err := units.Do(context.Background(), appending(1024, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log.set(nil)
+	for begun := time.Now(); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		err := units.Do(ctx, appending(1, 0))
+		cancel()
+		if err == nil {
+			break
+		}
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal(err)
+		}
+	}
+	if err := units.Flush(context.Background()); err != nil || log.logged.Load() != domain.MaxUnlogged+1 {
+		t.Errorf("%v, %d logged", err, log.logged.Load())
+	}
+}
+
+type panickingLog struct{ domain.AuditLog }
+
+func (panickingLog) Append(context.Context, []domain.Call) error { panic("out of order") }
+
+func TestALogThatPanicsHasFailed(t *testing.T) {
+	units := domain.Apart(nil, panickingLog{})
+	if err := units.Do(context.Background(), appending(1, 0)); err != nil {
+		t.Error(err)
+	}
+	if err := units.Flush(context.Background()); err == nil || !strings.Contains(err.Error(), "out of order") || units.Unlogged() != 1 {
+		t.Errorf("%v, %d kept", err, units.Unlogged())
 	}
 }

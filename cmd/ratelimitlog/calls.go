@@ -118,6 +118,8 @@ func callTable(out io.Writer) (write func(domain.Call) error, flush func() error
 			outcome, limit = "quota unset", "-"
 		case c.Kind == domain.CallReset:
 			outcome, limit = "reset", "-"
+		case c.Kind == domain.CallUnchecked:
+			outcome, limit = "unchecked", "-"
 		case c.Shadow && !c.Allowed:
 			outcome = "shadow refused"
 		case c.Allowed:

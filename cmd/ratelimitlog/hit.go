@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
@@ -18,11 +18,10 @@ type hitCmd struct {
 }
 
 func (c *hitCmd) Run(console *console) error {
-	limiter, cleanup, err := ratelimitlog.NewLimiter(console.ctx, console.config)
-	if err != nil {
-		return err
-	}
-	defer cleanup()
+	return console.withLimiter(func(limiter *application.Limiter) error { return c.hit(console, limiter) })
+}
+
+func (c *hitCmd) hit(console *console, limiter *application.Limiter) error {
 	decision, err := limiter.Hit(console.ctx, domain.Hit{Key: c.Key, Policies: c.Policy, Cost: c.Cost, Origin: origin("hit")})
 	if err != nil {
 		return err

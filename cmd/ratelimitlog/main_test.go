@@ -154,7 +154,7 @@ func TestMisuseIsToldWithExitStatusTwo(t *testing.T) {
 		{[]string{"hit", "k", "--limit=-1"}, `limit "-1" is not a whole number`},
 		{[]string{"hit", "k", "--window=500ms"}, `window "500ms" is not a schedule`},
 		{[]string{"hit", "k", "--synchronous=off"}, "synchronous"},
-		{[]string{"hit", "k", "--dsn=oracle://x"}, `dsn "oracle://x" does not begin with one of sqlite:, postgres: and redis:`},
+		{[]string{"hit", "k", "--dsn=oracle://x"}, `dsn does not begin with one of sqlite:, postgres: and redis:`},
 		{[]string{"hit", "k", "--dsn="}, "dsn must not be empty"},
 		{[]string{"hit", "k", "--limit="}, "limit must not be empty"},
 		{[]string{"hit", "k", "--window="}, "window must not be empty"},

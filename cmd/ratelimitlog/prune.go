@@ -4,23 +4,21 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/application"
 )
 
 type pruneCmd struct{}
 
 func (c *pruneCmd) Run(console *console) error {
-	limiter, cleanup, err := ratelimitlog.NewLimiter(console.ctx, console.config)
-	if err != nil {
+	told, removed := time.Now(), 0
+	err := console.withLimiter(func(limiter *application.Limiter) (err error) {
+		removed, err = limiter.Prune(console.ctx, func(removed int) {
+			if time.Since(told) > time.Second {
+				told = time.Now()
+				fmt.Fprintf(console.err, "pruned %d windows so far\n", removed)
+			}
+		})
 		return err
-	}
-	defer cleanup()
-	told := time.Now()
-	removed, err := limiter.Prune(console.ctx, func(removed int) {
-		if time.Since(told) > time.Second {
-			told = time.Now()
-			fmt.Fprintf(console.err, "pruned %d windows so far\n", removed)
-		}
 	})
 	if err != nil {
 		return err

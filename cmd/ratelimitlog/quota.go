@@ -2,9 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 
-	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
@@ -97,16 +95,3 @@ func (c *console) printQuota(quota domain.Quota) error {
 	return c.print(json.RawMessage(problem.AppendQuota(nil, quota)), "policy %s: %s has the limit %s\n",
 		quota.Policy, quote(quota.Key), domain.FormatLimit(quota.Limit))
 }
-
-// withLimiter does something with a limiter and stops it.
-func (c *console) withLimiter(do func(*application.Limiter) error) error {
-	limiter, cleanup, err := ratelimitlog.NewLimiter(c.ctx, c.config)
-	if err != nil {
-		return err
-	}
-	defer cleanup()
-	return do(limiter)
-}
-
-// quote shows a key so that nothing in it is taken for something else.
-func quote(key string) string { return fmt.Sprintf("%q", key) }

@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
@@ -13,19 +13,16 @@ type resetCmd struct {
 }
 
 func (c *resetCmd) Run(console *console) error {
-	limiter, cleanup, err := ratelimitlog.NewLimiter(console.ctx, console.config)
-	if err != nil {
-		return err
-	}
-	defer cleanup()
-	names := c.Policy
-	if c.All {
-		names = nil
-		for _, policy := range limiter.Policies() {
-			names = append(names, policy.Name)
+	names := c.names()
+	err := console.withLimiter(func(limiter *application.Limiter) error {
+		if c.All {
+			for _, policy := range limiter.Policies() {
+				names = append(names, policy.Name)
+			}
 		}
-	}
-	if err := limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: origin("reset")}); err != nil {
+		return limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: origin("reset")})
+	})
+	if err != nil {
 		return err
 	}
 	var human strings.Builder

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
@@ -15,12 +16,11 @@ type statusCmd struct {
 
 func (c *statusCmd) Run(console *console) error {
 	console.config.ReadOnly = true
-	limiter, cleanup, err := ratelimitlog.NewLimiter(console.ctx, console.config)
-	if err != nil {
+	var decision domain.Decision
+	err := console.withLimiter(func(limiter *application.Limiter) (err error) {
+		decision, err = limiter.Counters(console.ctx, c.Key, c.names()...)
 		return err
-	}
-	defer cleanup()
-	decision, err := limiter.Counters(console.ctx, c.Key, c.names()...)
+	})
 	if err != nil {
 		return err
 	}

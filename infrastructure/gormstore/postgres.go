@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
@@ -113,7 +115,7 @@ func (p *Postgres) prepare() (err error) {
 // parsePostgresDSN never quotes the DSN in an error, because of the password.
 func parsePostgresDSN(dsn string) (*pgx.ConnConfig, error) {
 	invalid := func(reason string) error { return &domain.InvalidError{Field: "dsn", Reason: reason} }
-	if !IsPostgresDSN(dsn) {
+	if !isPostgresDSN(dsn) {
 		return nil, invalid("does not begin with postgres://; write postgres://USER@HOST:PORT/DATABASE")
 	}
 	at, err := url.Parse(dsn)
@@ -134,8 +136,8 @@ func parsePostgresDSN(dsn string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// IsPostgresDSN reports whether dsn names a PostgreSQL database.
-func IsPostgresDSN(dsn string) bool {
+// isPostgresDSN reports whether dsn names a PostgreSQL database.
+func isPostgresDSN(dsn string) bool {
 	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
 }
 
@@ -164,6 +166,12 @@ func openPostgresGORM(pool gorm.ConnPool) (*gorm.DB, error) {
 		SkipDefaultTransaction: true,           // what belongs together runs in a unit of work
 		DisableAutomaticPing:   true,           // the server may come up later
 	})
+}
+
+// IsUnreachable reports whether err says that no connection was made, or not in time:
+// that may be over any moment.
+func IsUnreachable(err error) bool {
+	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(net.Error)) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Close ends all connections.

@@ -15,7 +15,7 @@ import (
 // exposed are the headers of a decision, which browsers let scripts of other
 // origins read only if they are told so.
 var exposed = strings.Join([]string{
-	"RateLimit", "RateLimit-Policy", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", headerRequestID,
+	"RateLimit", "RateLimit-Policy", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Unchecked", headerRequestID,
 }, ", ")
 
 // allowOrigins lets scripts of the origins, or of all if one is "*", use the API.

@@ -23,11 +23,12 @@ CREATE INDEX rate_limit_windows_expires_at ON rate_limit_windows (expires_at);
 CREATE TABLE api_calls (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- in the order of commit, never used again
     called_at    timestamptz      NOT NULL, -- time of the request, to the millisecond
-    kind         text             NOT NULL, -- 'hit', 'reset', 'quota_set' ("limit" is the new limit) or 'quota_unset'
+    kind         text             NOT NULL, -- 'hit', 'reset', 'quota_set' ("limit" is the new limit), 'quota_unset' or
+                                           -- 'unchecked': hits that passed because the store could not decide, in no window
     policy       text COLLATE "C" NOT NULL,
     key          text COLLATE "C" NOT NULL,
     cost         bigint           NOT NULL, -- units of each hit
-    hits         bigint           NOT NULL, -- hits the row stands for; more than 1 only for refused ones
+    hits         bigint           NOT NULL, -- hits the row stands for; more than 1 only for refused and unchecked ones
     allowed      boolean          NOT NULL,
     shadow       boolean          NOT NULL, -- the policy was in shadow: what it refused passed if other policies let it
     count        bigint           NOT NULL, -- of the window, after this row

@@ -15,7 +15,8 @@ CREATE TABLE rate_limit_quotas (
 CREATE UNIQUE INDEX rate_limit_quotas_revision ON rate_limit_quotas (revision);
 
 -- 1: the policy was in shadow, and what it refused passed if other policies let it.
--- kind has two more values, 'quota_set' ("limit" is the new limit) and 'quota_unset'.
+-- kind has three more values: 'quota_set' ("limit" is the new limit), 'quota_unset', and
+-- 'unchecked', hits that passed because the store could not decide: they are in no window.
 ALTER TABLE api_calls ADD COLUMN shadow INTEGER NOT NULL DEFAULT 0;
 
 -- +goose Down
