@@ -211,3 +211,34 @@ func uncheckedIn(t *testing.T, s *service) (hits int64) {
 		}
 	}
 }
+
+// Where the log is apart from the counters, hits do not depend on it, and nothing is
+// missing in it afterwards.
+func TestHitsGoOnWhileTheAuditLogIsAway(t *testing.T) {
+	audit := "sqlite:" + filepath.Join(t.TempDir(), "audit.db")
+	s := serve(t, func(c *ratelimitlog.Config) {
+		c.DSN, c.AuditDSN, c.Limit, c.StoreTimeout = servicetest.Redis(t), audit, "1000", 20*time.Second
+	})
+	s.ping(t, "k")
+	db := database(t, audit)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec(`BEGIN IMMEDIATE`); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		if a := s.ping(t, "k"); a.status != 200 {
+			t.Fatalf("ping %d: %d %s", i+1, a.status, a.body)
+		}
+		if a := s.request(t, "GET", "/readyz"); a.status != 200 {
+			t.Fatalf("/readyz after ping %d: %d %s", i+1, a.status, a.body)
+		}
+	}
+	if _, err := db.Exec(`COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	s.stop() // logs what is left
+	if got := count(t, audit, `SELECT key, sum(hits) FROM api_calls WHERE allowed GROUP BY key`)["k"]; got != 51 {
+		t.Errorf("the log has %d hits, want 51", got)
+	}
+}

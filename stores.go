@@ -2,9 +2,10 @@ package ratelimitlog
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -30,7 +31,7 @@ type Stores struct {
 
 // engine is a way to keep things.
 type engine struct {
-	open func(context.Context, Config) (Stores, func(), error)
+	open func(context.Context, Config, *zap.Logger) (Stores, func(), error)
 	// migrate brings the tables up to date.
 	migrate func(context.Context, Config) error
 	timeout time.Duration // see Stores
@@ -72,12 +73,12 @@ func scheme(dsn string) string {
 }
 
 // openStores opens the stores that the DSN names.
-func openStores(ctx context.Context, config Config) (Stores, func(), error) {
+func openStores(ctx context.Context, config Config, log *zap.Logger) (Stores, func(), error) {
 	engine, err := config.engine()
 	if err != nil {
 		return Stores{}, nil, err
 	}
-	stores, closeStores, err := engine.open(ctx, config)
+	stores, closeStores, err := engine.open(ctx, config, log)
 	stores.Timeout, stores.Batch = engine.timeout, engine.batch
 	return stores, closeStores, err
 }
@@ -91,7 +92,7 @@ func Migrate(ctx context.Context, config Config) error {
 	return engine.migrate(ctx, config)
 }
 
-func openSQLite(ctx context.Context, config Config) (Stores, func(), error) {
+func openSQLite(ctx context.Context, config Config, _ *zap.Logger) (Stores, func(), error) {
 	var store *gormstore.Store
 	var err error
 	if config.ReadOnly {
@@ -108,7 +109,7 @@ func openSQLite(ctx context.Context, config Config) (Stores, func(), error) {
 // migrateSQLite opens the file, which migrates it.
 func migrateSQLite(ctx context.Context, config Config) error {
 	config.ReadOnly = false
-	_, closeStores, err := openSQLite(ctx, config)
+	_, closeStores, err := openSQLite(ctx, config, nil)
 	if err == nil {
 		closeStores()
 	}
@@ -117,7 +118,7 @@ func migrateSQLite(ctx context.Context, config Config) error {
 
 // openPostgres does without a server that is not there yet, but not with one that
 // cannot be used, for its schema or its encoding.
-func openPostgres(ctx context.Context, config Config) (Stores, func(), error) {
+func openPostgres(ctx context.Context, config Config, _ *zap.Logger) (Stores, func(), error) {
 	store, err := gormstore.OpenPostgres(config.DSN, gormstore.PostgresOptions{Migrate: config.Migrate})
 	if err != nil {
 		return Stores{}, nil, err
@@ -159,12 +160,12 @@ func together(store sqlStore) (Stores, func(), error) {
 }
 
 // openRedis counts in Redis, and keeps log and quotas where AuditDSN says.
-func openRedis(ctx context.Context, config Config) (Stores, func(), error) {
+func openRedis(ctx context.Context, config Config, log *zap.Logger) (Stores, func(), error) {
 	audit, auditConfig, err := config.audit()
 	if err != nil {
 		return Stores{}, nil, err
 	}
-	stores, closeAudit, err := audit.open(ctx, auditConfig)
+	stores, closeAudit, err := audit.open(ctx, auditConfig, log)
 	if err != nil {
 		return Stores{}, nil, err
 	}
@@ -176,11 +177,20 @@ func openRedis(ctx context.Context, config Config) (Stores, func(), error) {
 	units := domain.Apart(counters, stores.Log)
 	stores.Limiter.Units = units
 	stores.Limiter.Counter, stores.Limiter.Sweeper = counters, nil
-	stores.Ready = allReady{counters, stores.Ready}
+	units.Notice = func(unlogged int, err error) {
+		if err != nil {
+			log.Error("the audit log is behind", zap.Int("unlogged", unlogged), zap.Error(err))
+			return
+		}
+		log.Info("the audit log has caught up")
+	}
+	stores.Ready = counters // hits are decided without the log
 	return stores, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
-		units.Flush(ctx) // what it cannot log now is lost
+		if err := units.Close(ctx); err != nil {
+			log.Error("calls that were answered are not in the audit log", zap.Int("lost", units.Unlogged()), zap.Error(err))
+		}
 		closeAudit()
 		counters.Close()
 	}, nil
@@ -202,15 +212,4 @@ func (c Config) audit() (engine, Config, error) {
 	c.DSN = or(c.AuditDSN, defaultDSN)
 	audit, err := sqlEngine("audit-dsn", c.DSN, "sqlite: and postgres:")
 	return audit, c, err
-}
-
-// allReady are ready when each is.
-type allReady []httpapi.Pinger
-
-func (a allReady) Ping(ctx context.Context) error {
-	var errs []error
-	for _, store := range a {
-		errs = append(errs, store.Ping(ctx))
-	}
-	return errors.Join(errs...)
 }

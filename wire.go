@@ -40,7 +40,7 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 
 // NewHistory opens the audit log to read it. The function it returns closes it.
 func NewHistory(ctx context.Context, config Config) (*application.History, func(), error) {
-	panic(wire.Build(openStores, wire.FieldsOf(new(Stores), "Log"), application.NewHistory))
+	panic(wire.Build(provideLogger, openStores, wire.FieldsOf(new(Stores), "Log"), application.NewHistory))
 }
 
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.

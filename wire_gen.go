@@ -22,16 +22,15 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 	if err != nil {
 		return nil, nil, err
 	}
-	stores, cleanup, err := openStores(ctx, config)
+	logger, err := provideLogger(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	stores, cleanup, err := openStores(ctx, config, logger)
 	if err != nil {
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	logger, err := provideLogger(config)
-	if err != nil {
-		cleanup()
-		return nil, nil, err
-	}
 	options := provideOptions(config, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
@@ -51,7 +50,7 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	stores, cleanup, err := openStores(ctx, config)
+	stores, cleanup, err := openStores(ctx, config, logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,7 +74,11 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 
 // NewHistory opens the audit log to read it. The function it returns closes it.
 func NewHistory(ctx context.Context, config Config) (*application.History, func(), error) {
-	stores, cleanup, err := openStores(ctx, config)
+	logger, err := provideLogger(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	stores, cleanup, err := openStores(ctx, config, logger)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"time"
 
@@ -50,7 +49,9 @@ func (c *committer) commitAlone(e *entry) {
 	var err error
 	switch e.purpose {
 	case forPing:
-		err = c.work(touch)
+		if err = c.work(touch); err == nil {
+			err = c.failing()
+		}
 	case forSync:
 		err = c.countAll()
 	case forReset:
@@ -138,8 +139,11 @@ func (c *committer) conclude(reset *entry, due bool) error {
 		if due {
 			c.nextRefusals = time.Now().Add(refusalPause)
 		}
-		return fmt.Errorf("commit %d hits and the refusals of %d windows: %w", len(b.entries), len(b.refusals), err)
+		err = fmt.Errorf("commit %d hits and the refusals of %d windows: %w", len(b.entries), len(b.refusals), err)
+		c.failure, c.failedAt = err, time.Now()
+		return err
 	}
+	c.failure = nil
 	b.teach(c.refusals, at)
 	c.refusals.settled(b.refusals)
 	if due {
@@ -182,15 +186,19 @@ func (c *committer) attempt(do func(domain.Counter, domain.AuditLog) error) (err
 	return err
 }
 
-// touch asks counter and log for something that is not there: an answer shows that
-// they are, wherever each of them is.
-func touch(counter domain.Counter, log domain.AuditLog) error {
-	ctx := context.Background()
-	if _, err := counter.Look(ctx, []domain.Slot{{Policy: "touch", Key: "touch", Schedule: "touch"}}); err != nil {
-		return err
-	}
-	_, err := log.Calls(ctx, domain.CallQuery{After: math.MaxInt64, Limit: 1})
+// touch asks the counter for something that is not there: an answer shows that it is.
+func touch(counter domain.Counter, _ domain.AuditLog) error {
+	_, err := counter.Look(context.Background(), []domain.Slot{{Policy: "touch", Key: "touch", Schedule: "touch"}})
 	return err
+}
+
+// failing is why the last commit failed, if that is a moment ago: a store may answer
+// and take nothing, because it is full or a replica.
+func (c *committer) failing() error {
+	if c.failure != nil && time.Since(c.failedAt) < failureYoung {
+		return c.failure
+	}
+	return nil
 }
 
 // probe asks the store whether it is there.

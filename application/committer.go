@@ -16,6 +16,9 @@ const (
 	refusalShare = 50
 	refusalPause = 500 * time.Millisecond
 	refusalBatch = 1024 // windows whose refusals go into one commit
+	// failureYoung is how long a commit that failed speaks against the store, if no
+	// other is tried.
+	failureYoung = time.Second
 )
 
 // committer joins the hits that wait while the last commit runs into the next
@@ -43,7 +46,9 @@ type committer struct {
 	batch         batch
 	nextRefusals  time.Time // when refusals are next worth a commit of their own
 	nextUnchecked time.Time // when unchecked hits are next worth an attempt
-	suspect       bool      // the last work failed: the store may be down
+	failure       error     // of the last commit of hits or refusals, and when
+	failedAt      time.Time
+	suspect       bool // the last work failed: the store may be down
 }
 
 func newCommitter(units domain.UnitOfWork, options Options) *committer {

@@ -3,6 +3,7 @@ package application_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,8 +97,9 @@ func TestAStoreThatHangsIsNotWaitedForTwice(t *testing.T) {
 	options := newClock(newYear).options()
 	options.Timeout = 200 * time.Millisecond
 	l := newLimiter(t, s, options, 1000)
-	entered, release := make(chan struct{}, 100), make(chan struct{})
-	s.set(func() error { entered <- struct{}{}; <-release; return nil })
+	var asked atomic.Int64
+	release := make(chan struct{})
+	s.set(func() error { asked.Add(1); <-release; return nil })
 	if _, err := l.Hit(context.Background(), hit("k", 1)); !errors.Is(err, domain.ErrUnavailable) {
 		t.Fatalf("the first hit: %v", err)
 	}
@@ -106,8 +108,8 @@ func TestAStoreThatHangsIsNotWaitedForTwice(t *testing.T) {
 			t.Fatalf("hit %d: %v", i+2, err)
 		}
 	}
-	if len(entered) != 1 {
-		t.Errorf("the store was asked %d times while it hung", len(entered))
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the store was asked %d times while it hung", n)
 	}
 	close(release)
 	awaitStore(t, l)
@@ -200,3 +202,18 @@ func (s *appendFails) Do(ctx context.Context, work func(domain.Counter, domain.A
 type noAppend struct{ domain.AuditLog }
 
 func (noAppend) Append(context.Context, []domain.Call) error { return errors.New("the disk is full") }
+
+// A store that answers and takes nothing, because it is full or a replica, is not ready.
+func TestAStoreThatTakesNothingIsNotReady(t *testing.T) {
+	s := newIll(t)
+	l := newLimiter(t, &appendFails{s}, newClock(newYear).options(), 3)
+	if err := l.Ping(context.Background()); err != nil {
+		t.Fatalf("before anything was tried: %v", err)
+	}
+	if _, err := l.Hit(context.Background(), hit("k", 1)); !errors.Is(err, domain.ErrUnavailable) {
+		t.Fatalf("hit: %v", err)
+	}
+	if err := l.Ping(context.Background()); err == nil || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("ping: %v", err)
+	}
+}

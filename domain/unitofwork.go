@@ -29,7 +29,11 @@ const (
 	logBatch   = 1024
 )
 
+// logRetry is how long after a failure the log is tried again if no unit does before.
+const logRetry = time.Second
+
 // Apart is the unit of work of a counter and a log that cannot share a transaction.
+// Close it after use.
 func Apart(counter Counter, log AuditLog) *InTurn {
 	t := &InTurn{counter: counter, log: log}
 	t.changed.L = &t.mu
@@ -40,12 +44,17 @@ func Apart(counter Counter, log AuditLog) *InTurn {
 // in their order while others go on. It is safe for concurrent use.
 //
 // So the log may lack what the counter has: calls that are under way, and those that
-// could not be appended and are tried again with those of the next unit. They are in
+// could not be appended and are tried again, after a second or with the next unit. They are in
 // memory, [MaxUnlogged] of them and one unit's at most; with more, Do waits for the
 // log or fails before it takes anything. They are lost with the process. A call may be
 // logged twice if the log fails after it has kept it. Work that fails after taking
 // units does not give them back, and its calls are forgotten.
 type InTurn struct {
+	// Notice, if it is not nil, is told when the log fails that did not before, with
+	// the number of calls that wait, and with a nil error when it has caught up. Set it
+	// before use.
+	Notice func(unlogged int, err error)
+
 	counter Counter
 	log     AuditLog
 
@@ -54,6 +63,8 @@ type InTurn struct {
 	unlogged  []Call    // in order
 	appending bool      // a goroutine does, which ends when there is nothing or the log fails
 	failure   error     // why it ended
+	behind    bool      // Notice was told of a failure
+	closed    bool      // nothing is tried by itself any more
 }
 
 // Do implements [UnitOfWork].
@@ -78,6 +89,15 @@ func (t *InTurn) Do(ctx context.Context, work func(Counter, AuditLog) error) err
 // Flush waits until everything is logged, or the log fails.
 func (t *InTurn) Flush(ctx context.Context) error {
 	return t.await(ctx, func() bool { return len(t.unlogged) == 0 })
+}
+
+// Close is Flush, and leaves what is then not logged alone. Use nothing after it.
+func (t *InTurn) Close(ctx context.Context) error {
+	err := t.Flush(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	return err
 }
 
 // Unlogged is how many calls the log does not have yet.
@@ -136,6 +156,23 @@ func (t *InTurn) run() {
 	}
 	t.appending = false
 	t.changed.Broadcast()
+	if t.failure != nil && !t.closed {
+		time.AfterFunc(logRetry, t.retry)
+	}
+	if behind := t.failure != nil; behind != t.behind {
+		t.behind = behind
+		if t.Notice != nil {
+			t.Notice(len(t.unlogged), t.failure)
+		}
+	}
+}
+
+func (t *InTurn) retry() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.start()
+	}
 }
 
 // append appends; a log that panics has failed.

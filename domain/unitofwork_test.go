@@ -203,3 +203,31 @@ func TestALogThatPanicsHasFailed(t *testing.T) {
 		t.Errorf("%v, %d kept", err, units.Unlogged())
 	}
 }
+
+func TestAnIdleUnitTriesTheLogAgainAndTellsOfIt(t *testing.T) {
+	log := &failingLog{}
+	log.set(errors.New("down"))
+	units := domain.Apart(nil, log)
+	told := make(chan error, 10)
+	units.Notice = func(_ int, err error) { told <- err }
+	if err := units.Do(context.Background(), appending(3, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; err == nil {
+		t.Error("caught up while the log was down")
+	}
+	log.set(nil)
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+	if n := units.Unlogged(); n != 0 {
+		t.Errorf("%d are unlogged", n)
+	}
+	log.set(errors.New("down again"))
+	if err := units.Do(context.Background(), appending(1, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := units.Close(context.Background()); err == nil || units.Unlogged() != 1 {
+		t.Errorf("closed with %v, %d unlogged", err, units.Unlogged())
+	}
+}

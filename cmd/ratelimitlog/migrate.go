@@ -1,6 +1,10 @@
 package main
 
-import "github.com/nene2-ft/ratelimitlog"
+import (
+	"strings"
+
+	"github.com/nene2-ft/ratelimitlog"
+)
 
 type migrateCmd struct{}
 
@@ -8,5 +12,9 @@ func (c *migrateCmd) Run(console *console) error {
 	if err := ratelimitlog.Migrate(console.ctx, console.config); err != nil {
 		return err
 	}
-	return console.print(map[string]string{"schema": "up to date"}, "the schema is up to date\n")
+	kept, _, _ := strings.Cut(console.config.DSN, ":")
+	if strings.HasPrefix(kept, "redis") {
+		kept, _, _ = strings.Cut(console.config.AuditDSN, ":")
+	}
+	return console.print(map[string]string{"engine": kept, "schema": "up to date"}, "the schema of the %s database is up to date\n", kept)
 }

@@ -17,7 +17,7 @@ import (
 
 // Why program and database do not fit.
 var (
-	ErrOldSchema = errors.New("the schema is older than this program; run ratelimitlog migrate")
+	ErrOldSchema = errors.New("the schema is missing or older than this program; run ratelimitlog migrate with the same --dsn and --audit-dsn")
 	ErrNewSchema = errors.New("the schema is newer than this program; use the newer program")
 )
 
