@@ -2,10 +2,8 @@ package redisstore_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net"
-	"os"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -18,40 +16,25 @@ import (
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/redisstore"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/servicetest"
 )
-
-// address is the server that most tests use; they leave nothing behind on it.
-const address = "127.0.0.1:6379"
-
-// missing skips the test, or fails it where services must be there.
-func missing(t testing.TB, what string, err error) {
-	t.Helper()
-	if os.Getenv("RATELIMITLOG_REQUIRE_SERVICES") != "" {
-		t.Fatalf("%s: %v", what, err)
-	}
-	t.Skipf("skipped, because %s: %v; RATELIMITLOG_REQUIRE_SERVICES=1 makes this a failure", what, err)
-}
 
 // namespace is a prefix on the shared server that nobody else uses.
 type namespace struct {
-	client *redis.Client
-	prefix string
+	client  *redis.Client
+	address string
+	prefix  string
 }
 
 func newNamespace(t testing.TB) *namespace {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { client.Close() })
-	if err := client.Ping(t.Context()).Err(); err != nil {
-		missing(t, "there is no Redis on "+address, err)
+	at, err := url.Parse(servicetest.Redis(t)) // which removes what is left
+	if err != nil {
+		t.Fatal(err)
 	}
-	n := &namespace{client, fmt.Sprintf("ratelimitlog-test-%016x", rand.Uint64())}
-	t.Cleanup(func() {
-		if keys := n.keys(t); len(keys) > 0 {
-			client.Del(context.Background(), keys...)
-		}
-	})
-	return n
+	client := redis.NewClient(&redis.Options{Addr: at.Host, MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { client.Close() })
+	return &namespace{client, at.Host, at.Query().Get("prefix")}
 }
 
 // keys are the names in the namespace.
@@ -69,7 +52,7 @@ func (n *namespace) keys(t testing.TB) (keys []string) {
 
 func (n *namespace) open(t testing.TB) *redisstore.Store {
 	t.Helper()
-	return open(t, "redis://"+address+"?prefix="+n.prefix)
+	return open(t, "redis://"+n.address+"?prefix="+n.prefix)
 }
 
 // ttl is the time to live of a key, negative if it has none or does not exist.
@@ -111,7 +94,7 @@ func startServer(t testing.TB, binary string, args ...string) *server {
 	t.Helper()
 	path, err := exec.LookPath(binary)
 	if err != nil {
-		missing(t, binary+" is not installed", err)
+		servicetest.Missing(t, "%s: %v", binary+" is not installed", err)
 	}
 	dir, port := t.TempDir(), freePort(t)
 	s := &server{t: t, binary: path, port: port, args: append([]string{
