@@ -98,6 +98,9 @@ func compare(ctx context.Context, o options) error {
 		}
 		defer removeSchema()
 	}
+	if o.redis != "" {
+		defer cleanRedis(o.redis)
+	}
 	engines := engines(o)
 	scenarios, hits := scenarios, hits
 	if o.enginesOnly {

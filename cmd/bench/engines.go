@@ -66,6 +66,20 @@ func prepareSchema(dsn string) (func(), error) {
 	return func() { db.Exec(drop) }, db.Exec(`CREATE SCHEMA ` + benchSchema).Error
 }
 
+// cleanRedis removes what the measurements left.
+func cleanRedis(dsn string) {
+	options, err := redis.ParseURL(dsn)
+	if err != nil {
+		return
+	}
+	client := redis.NewClient(options)
+	defer client.Close()
+	ctx := context.Background()
+	for keys := client.Scan(ctx, 0, benchSchema+"*", 1000).Iterator(); keys.Next(ctx); {
+		client.Del(ctx, keys.Val())
+	}
+}
+
 func openPostgres(dsn string) (*gorm.DB, error) {
 	return gorm.Open(postgres.Open(dsn), &gorm.Config{Logger: logger.Discard, PrepareStmt: true, SkipDefaultTransaction: true})
 }
