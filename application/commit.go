@@ -98,7 +98,8 @@ func (c *committer) countTheLast() {
 			return
 		}
 		if !time.Now().Before(deadline) {
-			c.options.Report(fmt.Errorf("%d refusals were answered and not counted: %w", c.refusals.outstanding.Load(), err))
+			c.options.Report(fmt.Errorf("%d refusals were answered and not counted, %d kinds of unchecked hits not logged: %w",
+				c.refusals.outstanding.Load(), c.unchecked.size.Load(), err))
 			return
 		}
 	}

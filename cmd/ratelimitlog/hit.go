@@ -29,13 +29,17 @@ func (c *hitCmd) hit(console *console, limiter *application.Limiter) error {
 	var human strings.Builder
 	switch {
 	case c.Cost == 0: // a look: there is nothing to allow
+	case decision.Unchecked:
+		fmt.Fprintln(&human, "allowed unchecked, the store could not decide")
 	case decision.Allowed:
 		fmt.Fprintln(&human, "allowed")
 	default:
 		fmt.Fprintf(&human, "refused, retry after %ds\n", decision.RetryAfter())
 	}
 	for _, p := range decision.Policies {
-		human.WriteString(describe(p))
+		if !decision.Unchecked { // else there are no numbers
+			human.WriteString(describe(p))
+		}
 	}
 	if err := console.print(json.RawMessage(problem.AppendDecision(nil, &decision)), "%s", human.String()); err != nil {
 		return err
