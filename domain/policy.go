@@ -39,7 +39,7 @@ func NewPolicy(name string, limit int64, schedule Schedule) (Policy, error) {
 	if err := CheckPolicyName(name); err != nil {
 		return Policy{}, err
 	}
-	if limit != Unlimited && (limit < 0 || limit > MaxUnits) {
+	if !isLimit(limit) {
 		return Policy{}, &InvalidError{"limit", fmt.Sprintf("of policy %s is %d, it must be 0 to %d or unlimited", name, limit, int64(MaxUnits))}
 	}
 	if schedule.schedule == nil {
@@ -47,6 +47,9 @@ func NewPolicy(name string, limit int64, schedule Schedule) (Policy, error) {
 	}
 	return Policy{Name: name, Limit: limit, Schedule: schedule}, nil
 }
+
+// isLimit reports whether limit is one that a policy or a quota may have.
+func isLimit(limit int64) bool { return limit == Unlimited || limit >= 0 && limit <= MaxUnits }
 
 // CheckPolicyName reports with an *InvalidError what keeps name from naming a
 // policy. See [NewPolicy] for the rule.

@@ -23,7 +23,7 @@ func (q Quota) Check() error {
 	if err := CheckPolicyName(q.Policy); err != nil {
 		return err
 	}
-	if q.Limit != Unlimited && (q.Limit < 0 || q.Limit > MaxUnits) {
+	if !isLimit(q.Limit) {
 		return &InvalidError{"limit", fmt.Sprintf("is %d, it must be 0 to %d or unlimited", q.Limit, MaxUnits)}
 	}
 	return nil

@@ -13,13 +13,9 @@ type resetCmd struct {
 }
 
 func (c *resetCmd) Run(console *console) error {
-	names := c.names()
+	var names []string
 	err := console.withLimiter(func(limiter *application.Limiter) error {
-		if c.All {
-			for _, policy := range limiter.Policies() {
-				names = append(names, policy.Name)
-			}
-		}
+		names = c.names(limiter)
 		return limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: origin("reset")})
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ func (c *statusCmd) Run(console *console) error {
 	console.config.ReadOnly = true
 	var decision domain.Decision
 	err := console.withLimiter(func(limiter *application.Limiter) (err error) {
-		decision, err = limiter.Counters(console.ctx, c.Key, c.names()...)
+		decision, err = limiter.Counters(console.ctx, c.Key, c.names(limiter)...)
 		return err
 	})
 	if err != nil {
@@ -41,10 +41,14 @@ type policySelection struct {
 	All    bool     `help:"All policies."`
 }
 
-// names are the policies that were chosen, none being all.
-func (s *policySelection) names() []string {
-	if s.All {
-		return nil
+// names are the chosen policies, in the order in which they are told.
+func (s *policySelection) names(limiter *application.Limiter) []string {
+	if !s.All {
+		return s.Policy
 	}
-	return s.Policy
+	var names []string
+	for _, policy := range limiter.Policies() {
+		names = append(names, policy.Name)
+	}
+	return names
 }

@@ -71,7 +71,7 @@ func (s *Store) plan(takes []domain.Take) (*plan, error) {
 		}
 		c.ledger = append(c.ledger, i)
 		c.windows = append(c.windows, hashes[pair], field(w.Schedule, w.Start), life(w))
-		windows[domain.WindowID{Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, Start: w.Start.Unix()}] = len(c.ledger)
+		windows[w.ID()] = len(c.ledger)
 	}
 	for i := range takes {
 		take := &takes[i]

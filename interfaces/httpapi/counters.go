@@ -50,9 +50,3 @@ func countersQuery(c *fiber.Ctx) (key string, policies []string, err error) {
 	policy, err := one(query, "policy", "")
 	return key, []string{policy}, err
 }
-
-// policies shows the policies in force.
-func (s *Server) policies(c *fiber.Ctx, _ asked) error {
-	body(c, fiber.MIMEApplicationJSON, func(b []byte) []byte { return problem.AppendPolicies(b, s.limiter.Policies()) })
-	return nil
-}

@@ -67,8 +67,8 @@ func pageLimit(query url.Values) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > application.MaxPage {
+	limit, err := strconv.Atoi(text) // whether it is in bounds the limiter says
+	if err != nil {
 		return 0, asProblem(problem.InvalidRequest(problem.Invalid{
 			Detail: fmt.Sprintf("limit must be a whole number from 1 to %d", application.MaxPage), Parameter: "limit",
 		}))
