@@ -130,7 +130,7 @@ func (b *batch) addCall(slot *domain.Slot, tally domain.Tally, allowed bool, hit
 	b.calls = append(b.calls, domain.Call{
 		Kind: domain.CallHit, At: at, Policy: slot.Policy, Key: slot.Key, Cost: hit.Cost, Hits: hits,
 		Allowed: allowed, Shadow: slot.Shadow, Count: tally.Count, Refused: tally.Refused, Limit: slot.Limit,
-		WindowStart: slot.Window.Start, Origin: hit.Origin,
+		WindowStart: slot.Window.Start, Schedule: slot.Schedule, Origin: hit.Origin,
 	})
 }
 

@@ -432,7 +432,7 @@ func TestTheLogIsInTheOrderOfRequestsWithTheirTimes(t *testing.T) { // case 155
 	for i, call := range calls {
 		want := domain.Call{
 			ID: int64(i + 1), Kind: domain.CallHit, At: newYear.Add(time.Duration(i+1) * time.Millisecond), Policy: "default", Key: "k",
-			Cost: 1, Hits: 1, Allowed: true, Count: int64(i + 1), Limit: 1000, WindowStart: newYear, Origin: domain.Origin{Method: "GET", Path: "/ping", RequestID: fmt.Sprint(i)},
+			Cost: 1, Hits: 1, Allowed: true, Count: int64(i + 1), Limit: 1000, WindowStart: newYear, Schedule: "fixed 1m", Origin: domain.Origin{Method: "GET", Path: "/ping", RequestID: fmt.Sprint(i)},
 		}
 		if call != want {
 			t.Errorf("call %d is\n%+v, want\n%+v", i, call, want)

@@ -1,6 +1,10 @@
 package domain
 
-import "context"
+import (
+	"context"
+	"slices"
+	"time"
+)
 
 // AuditLog remembers calls. It is safe for concurrent use.
 type AuditLog interface {
@@ -20,6 +24,13 @@ type CallQuery struct {
 	Key    string
 	// Outcome is "" for all, else one of the constants.
 	Outcome CallOutcome
+	// Kinds are the kinds to return; none is all.
+	Kinds []CallKind
+	// From and To bound the time of the request, From inclusive and To exclusive, to
+	// the millisecond; the zero time is no bound.
+	From, To time.Time
+	// Path and RequestID must be equal, byte for byte.
+	Path, RequestID string
 	// After and Before bound the IDs, both exclusive; 0 is no bound.
 	After, Before int64
 	// OldestFirst turns the order around; the default is newest first, by ID.
@@ -37,3 +48,23 @@ const (
 	// OutcomeRefused picks hits that were refused.
 	OutcomeRefused CallOutcome = "refused"
 )
+
+// Matches reports whether the query's filters let the call pass. Order and limit are
+// not its business.
+func (q *CallQuery) Matches(c *Call) bool {
+	switch {
+	case q.Policy != "" && q.Policy != c.Policy, q.Key != "" && q.Key != c.Key, q.Path != "" && q.Path != c.Path,
+		q.RequestID != "" && q.RequestID != c.RequestID, q.After > 0 && c.ID <= q.After, q.Before > 0 && c.ID >= q.Before,
+		len(q.Kinds) > 0 && !slices.Contains(q.Kinds, c.Kind),
+		q.Outcome != "" && (c.Kind != CallHit || c.Allowed != (q.Outcome == OutcomeAllowed)),
+		!q.From.IsZero() && c.At.UnixMilli() < ceilMilli(q.From), !q.To.IsZero() && c.At.UnixMilli() >= ceilMilli(q.To):
+		return false
+	}
+	return true
+}
+
+// ceilMilli is the first whole millisecond at or after t: times of calls are whole
+// milliseconds, so that comparing with it is comparing with t.
+func ceilMilli(t time.Time) int64 {
+	return t.Add(time.Millisecond - 1).UnixMilli()
+}

@@ -26,11 +26,16 @@ type Call struct {
 	Shadow bool
 	// Count and Refused are the window's after the call; both 0 for what is no hit.
 	Count, Refused int64
-	// Limit is the limit that decided, or of a quota the new one, maybe
+	// Limit is the limit that decided, or of a quota or a policy the new one, maybe
 	// [Unlimited]. It has no meaning for other calls.
 	Limit int64
-	// WindowStart is the start of the window, the zero time for what is in none.
+	// WindowStart is the start of the window, the zero time for what is in none, and
+	// Schedule the text form of the schedule that the window is one of.
 	WindowStart time.Time
+	Schedule    string
+	// Coverage is what the log has of the policy's hits: "" is all of them, else the
+	// text form of [Audit.Coverage].
+	Coverage string
 
 	Origin
 }
@@ -50,4 +55,20 @@ const (
 	// CallUnchecked is hits alike that were allowed because the store could not
 	// decide. They are in no window. Key is empty if there were too many to tell apart.
 	CallUnchecked CallKind = "unchecked"
+	// CallPolicySet says that a server has put a policy in force that is new or has
+	// changed: Limit, Schedule, Shadow and Coverage are the policy's, Path is where it
+	// came from, RequestID the revision of the whole configuration.
+	CallPolicySet CallKind = "policy_set"
+	// CallPolicyRemoved says that a policy is in force no more.
+	CallPolicyRemoved CallKind = "policy_removed"
 )
+
+// InWindow reports whether calls of this kind are counted in a window.
+func (k CallKind) InWindow() bool { return k == CallHit }
+
+// HasLimit reports whether calls of this kind tell a limit.
+func (k CallKind) HasLimit() bool { return k == CallHit || k == CallQuotaSet || k == CallPolicySet }
+
+// IsAdministration reports whether calls of this kind are what somebody did to the
+// limiter, not to a limit.
+func (k CallKind) IsAdministration() bool { return k != CallHit && k != CallUnchecked }

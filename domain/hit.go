@@ -21,6 +21,8 @@ type Origin struct {
 	Method    string
 	Path      string
 	RequestID string
+	// Actor is who did it, of what administrators do: "admin 192.0.2.1", "cli root@host".
+	Actor string
 }
 
 // Check reports with an *InvalidError what is wrong with the hit as such; whether

@@ -29,6 +29,8 @@ type Policy struct {
 	// are not decided, which is an error: a limit that lets everything through
 	// whenever its store is slow protects nothing.
 	FailOpen bool
+	// Audit says what the log has of the policy's hits.
+	Audit Audit
 }
 
 // NewPolicy checks the parts of a policy and puts them together. The name is 1

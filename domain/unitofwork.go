@@ -24,3 +24,33 @@ type Sweeper interface {
 	// holds writers up only as long as removing so many takes.
 	Sweep(ctx context.Context, now time.Time, limit int) (int, error)
 }
+
+// CallPruner is implemented by logs that keep calls until they are told to let go.
+// Like the AuditLog it is safe for concurrent use.
+type CallPruner interface {
+	// PruneCalls removes at most limit of the oldest calls of policy that were made
+	// before, or that are not among the newest most; the zero time and 0 remove none. It returns how many
+	// it removed, and whether there may be more to remove now. It holds writers up only
+	// as long as removing so many takes.
+	PruneCalls(ctx context.Context, policy string, before time.Time, most int64, limit int) (removed int, more bool, err error)
+
+	// PrunedCalls tells of each policy of which calls have been removed what is gone.
+	PrunedCalls(ctx context.Context) ([]PrunedCalls, error)
+}
+
+// PrunedCalls is what was removed from the log of a policy's calls.
+type PrunedCalls struct {
+	Policy string
+	// Through is the ID of the last call that was removed. Removed is how many there were.
+	Through, Removed int64
+	// At is when the last ones were removed, by the clock of who did it.
+	At time.Time
+}
+
+// WindowLister is implemented by stores that can tell which windows they hold.
+type WindowLister interface {
+	// Windows returns windows in the byte order of policy, key, schedule and then by
+	// start, those beyond after, at most limit of them. After each call the store may
+	// have changed; a window that is there all the while is returned once.
+	Windows(ctx context.Context, after LedgerWindow, limit int) ([]LedgerWindow, error)
+}

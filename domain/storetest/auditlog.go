@@ -14,7 +14,7 @@ import (
 // allowed is a call that leaves nothing out and says which it is by its path.
 func allowed(policy, key, path string) domain.Call {
 	return domain.Call{
-		Kind: domain.CallHit, At: at, Policy: policy, Key: key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: 5, WindowStart: at,
+		Kind: domain.CallHit, At: at, Policy: policy, Key: key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: 5, WindowStart: at, Schedule: "fixed 1m",
 		Origin: domain.Origin{Method: "GET", Path: path, RequestID: "r"},
 	}
 }
@@ -32,14 +32,16 @@ func testAuditLog(t *testing.T, store domain.AuditLog) {
 		key, start := draw("key"), at.Add(-time.Hour)
 		calls := []domain.Call{
 			{Kind: domain.CallHit, At: at.Add(123 * time.Millisecond), Policy: "p", Key: key, Cost: 2, Hits: 3, Allowed: false, Shadow: true,
-				Count: 1 << 40, Refused: 1 << 39, Limit: 5, WindowStart: start, Origin: domain.Origin{Method: "GET", Path: "/p?\u00e9'\"%_", RequestID: "r-1"}},
-			{Kind: domain.CallHit, At: at.Add(-1500 * time.Millisecond), Policy: "p", Key: key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: domain.Unlimited, WindowStart: start},
+				Count: 1 << 40, Refused: 1 << 39, Limit: 5, WindowStart: start, Schedule: "calendar month Asia/Tokyo",
+				Origin: domain.Origin{Method: "GET", Path: "/p?\u00e9'\"%_", RequestID: "r-1", Actor: "admin \u00e9'"}},
+			{Kind: domain.CallHit, At: at.Add(-1500 * time.Millisecond), Policy: "p", Key: key, Cost: 1, Hits: 1, Allowed: true, Count: 1, Limit: domain.Unlimited, WindowStart: start, Coverage: "refused sample 0.1"},
 			{Kind: domain.CallHit, At: at, Policy: "q", Key: key, Cost: 1, Hits: 1, Allowed: false, Count: 1, Refused: 1, Limit: 0, WindowStart: start},
 			{Kind: domain.CallHit, At: at, Policy: strings.Repeat("p", 64), Key: key, Cost: domain.MaxUnits, Hits: 1 << 33, Allowed: false,
 				Count: 1<<63 - 1, Refused: 1<<63 - 2, Limit: domain.MaxUnits, WindowStart: start, Origin: domain.Origin{Path: "/" + strings.Repeat("😀", 500)}},
 			{Kind: domain.CallReset, At: at, Policy: "p", Key: key, Allowed: true, ID: 7}, // the log gives IDs
 			{Kind: domain.CallQuotaSet, At: at, Policy: "p", Key: key, Allowed: true, Limit: domain.Unlimited},
 			{Kind: domain.CallQuotaUnset, At: at, Policy: "p", Key: key, Allowed: true},
+			{Kind: domain.CallPolicySet, At: at, Policy: "p", Key: key, Allowed: true, Limit: 7, Schedule: "sliding 10s", Shadow: true, Coverage: "off"},
 		}
 		mustAppend(t, store, calls...)
 		wantCalls(t, find(t, store, domain.CallQuery{Key: key, OldestFirst: true, Limit: 10}), calls)
@@ -170,7 +172,7 @@ func wantCalls(t *testing.T, got, want []domain.Call) {
 			t.Errorf("call %d is at %s in the window of %s, want %s and %s", i, got.At, got.WindowStart, want.At, want.WindowStart)
 		}
 		got.ID, got.At, got.WindowStart = want.ID, want.At, want.WindowStart
-		if want.Kind != domain.CallHit && want.Kind != domain.CallQuotaSet {
+		if !want.Kind.HasLimit() {
 			got.Limit = want.Limit // has no meaning there
 		}
 		if got != want {

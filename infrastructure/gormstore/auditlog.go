@@ -11,8 +11,12 @@ import (
 
 // Append implements [domain.AuditLog] inside a unit of work.
 func (u *unit) Append(ctx context.Context, calls []domain.Call) error {
-	err := u.store.writes.insertCalls.run(ctx, u.runner, len(calls), func(values []any, i int) []any {
-		return u.callValues(values, &calls[i])
+	insert, values := &u.store.writes.insertCalls, (*runner).callValues
+	if isFull(calls) {
+		insert, values = &u.store.writes.insertFull, (*runner).fullCallValues
+	}
+	err := insert.run(ctx, u.runner, len(calls), func(bound []any, i int) []any {
+		return values(u.runner, bound, &calls[i])
 	}, nil)
 	if err != nil {
 		return fmt.Errorf("log %d calls: %w", len(calls), err)

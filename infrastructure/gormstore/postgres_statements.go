@@ -17,7 +17,8 @@ import (
 type pgStatements struct {
 	makeWindows   string // those that are missing
 	upsertWindows string
-	insertCalls   string
+	insertCalls   string // of newCallRow
+	insertFull    string // of fullCallRow
 }
 
 func composePostgres(db *gorm.DB) (s pgStatements, err error) {
@@ -27,7 +28,10 @@ func composePostgres(db *gorm.DB) (s pgStatements, err error) {
 	if s.upsertWindows, err = composeRows(db, &windowRow{}, replaceNumbers); err != nil {
 		return s, err
 	}
-	s.insertCalls, err = composeRows(db, &newCallRow{})
+	if s.insertCalls, err = composeRows(db, &newCallRow{}); err != nil {
+		return s, err
+	}
+	s.insertFull, err = composeRows(db, &fullCallRow{})
 	return s, err
 }
 
@@ -164,21 +168,37 @@ func callArrays(calls []domain.Call) []any {
 	calledAt, kinds, policies, keys := make([]time.Time, n), make([]string, n), make([]string, n), make([]string, n)
 	costs, hits, allowed, shadow := make([]int64, n), make([]int64, n), make([]bool, n), make([]bool, n)
 	counts, refused, limits, starts := make([]int64, n), make([]int64, n), make([]*int64, n), make([]*time.Time, n)
-	methods, paths, requests := make([]string, n), make([]string, n), make([]string, n)
+	methods, paths, requests, schedules := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	for i := range calls {
 		c := &calls[i]
 		calledAt[i], kinds[i], policies[i], keys[i] = time.UnixMilli(c.At.UnixMilli()), string(c.Kind), c.Policy, c.Key
 		costs[i], hits[i], allowed[i], shadow[i] = c.Cost, c.Hits, c.Allowed, c.Shadow
 		counts[i], refused[i] = c.Count, c.Refused
-		if c.Kind == domain.CallHit {
+		if c.Kind.InWindow() {
 			starts[i] = &c.WindowStart
 		}
-		if c.Kind == domain.CallHit || c.Kind == domain.CallQuotaSet {
+		if c.Kind.HasLimit() {
 			limits[i] = nullLimit(c.Limit)
 		}
 		methods[i], paths[i], requests[i] = clean(c.Method), clean(c.Path), clean(c.RequestID)
+		schedules[i] = c.Schedule
 	}
-	return []any{calledAt, kinds, policies, keys, costs, hits, allowed, shadow, counts, refused, limits, starts, methods, paths, requests}
+	return []any{calledAt, kinds, policies, keys, costs, hits, allowed, shadow, counts, refused, limits, starts, methods, paths, requests, schedules}
+}
+
+// fullCallArrays are the calls' values in the order of fullCallRow.
+func fullCallArrays(calls []domain.Call) []any {
+	coverages, actors := make([]*string, len(calls)), make([]*string, len(calls))
+	for i := range calls {
+		if c := &calls[i]; c.Coverage != "" {
+			coverages[i] = &c.Coverage
+		}
+		if calls[i].Actor != "" {
+			actor := clean(calls[i].Actor)
+			actors[i] = &actor
+		}
+	}
+	return append(callArrays(calls), coverages, actors)
 }
 
 // clean is s without what PostgreSQL cannot store. What a client sends as its path

@@ -295,7 +295,11 @@ func (u *pgUnit) write(batch *pgx.Batch, log bool) {
 		// calls come after.
 		batch.Queue(forgetNew, policiesAndKeys(u.forgotten)...)
 	}
-	batch.Queue(u.store.statements.insertCalls, callArrays(u.calls)...)
+	if isFull(u.calls) {
+		batch.Queue(u.store.statements.insertFull, fullCallArrays(u.calls)...)
+	} else {
+		batch.Queue(u.store.statements.insertCalls, callArrays(u.calls)...)
+	}
 	u.calls = nil
 }
 

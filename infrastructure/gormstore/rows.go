@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -21,8 +22,8 @@ type windowRow struct {
 
 func (windowRow) TableName() string { return "rate_limit_windows" }
 
-// newCallRow is a row of api_calls without its id, which the database gives. The
-// order of its fields is the order in which inserts bind values.
+// newCallRow is a row of api_calls as most hits need it, without its id, which the
+// database gives. The order of its fields is the order in which inserts bind values.
 type newCallRow struct {
 	CalledAt    instant
 	Kind        string
@@ -39,14 +40,29 @@ type newCallRow struct {
 	Method      string
 	Path        string
 	RequestID   string
+	Schedule    string
 }
 
 func (newCallRow) TableName() string { return "api_calls" }
 
+// fullCallRow is a row with the columns too that are NULL for most.
+type fullCallRow struct {
+	Row      newCallRow `gorm:"embedded"`
+	Coverage *string
+	Actor    *string
+}
+
+func (fullCallRow) TableName() string { return "api_calls" }
+
+// isFull reports whether some call has something for the columns of fullCallRow.
+func isFull(calls []domain.Call) bool {
+	return slices.ContainsFunc(calls, func(c domain.Call) bool { return c.Coverage != "" || c.Actor != "" })
+}
+
 // callRow is a row of api_calls as it is read.
 type callRow struct {
-	ID  int64
-	Row newCallRow `gorm:"embedded"`
+	ID   int64
+	Full fullCallRow `gorm:"embedded"`
 }
 
 func (callRow) TableName() string { return "api_calls" }
@@ -54,28 +70,49 @@ func (callRow) TableName() string { return "api_calls" }
 // callValues appends the call's values in the order of newCallRow.
 func (r *runner) callValues(values []any, call *domain.Call) []any {
 	var limit, start any
-	if call.Kind == domain.CallHit {
+	if call.Kind.InWindow() {
 		start = r.second(call.WindowStart)
 	}
-	if (call.Kind == domain.CallHit || call.Kind == domain.CallQuotaSet) && call.Limit != domain.Unlimited {
+	if call.Kind.HasLimit() && call.Limit != domain.Unlimited {
 		limit = call.Limit
 	}
 	return append(values, r.millisecond(call.At), string(call.Kind), call.Policy, call.Key,
 		call.Cost, call.Hits, call.Allowed, call.Shadow, call.Count, call.Refused, limit, start,
-		call.Method, call.Path, call.RequestID)
+		call.Method, call.Path, call.RequestID, call.Schedule)
+}
+
+// fullCallValues appends the call's values in the order of fullCallRow.
+func (r *runner) fullCallValues(values []any, call *domain.Call) []any {
+	return append(r.callValues(values, call), nullText(call.Coverage), nullText(call.Actor))
 }
 
 func (c *callRow) call() domain.Call {
-	r := &c.Row
+	r := &c.Full.Row
 	call := domain.Call{
 		ID: c.ID, Kind: domain.CallKind(r.Kind), At: time.Time(r.CalledAt), Policy: r.Policy, Key: r.Key, Cost: r.Cost, Hits: r.Hits,
 		Allowed: r.Allowed, Shadow: r.Shadow, Count: r.Count, Refused: r.Refused, Limit: limitOf(r.Limit),
-		Origin: domain.Origin{Method: r.Method, Path: r.Path, RequestID: r.RequestID},
+		Schedule: r.Schedule, Coverage: textOf(c.Full.Coverage),
+		Origin: domain.Origin{Method: r.Method, Path: r.Path, RequestID: r.RequestID, Actor: textOf(c.Full.Actor)},
 	}
 	if r.WindowStart != nil {
 		call.WindowStart = time.Time(*r.WindowStart)
 	}
 	return call
+}
+
+// textOf is the text that a column holds, where NULL is "", and nullText the reverse.
+func textOf(column *string) string {
+	if column == nil {
+		return ""
+	}
+	return *column
+}
+
+func nullText(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
 }
 
 // limitOf is the limit that a column holds, where NULL is unlimited.

@@ -21,14 +21,18 @@ type statement [len(sizes)]*sql.Stmt
 // writeStatements are those that only the writing connection runs.
 type writeStatements struct {
 	upsertWindows statement
-	insertCalls   statement
+	insertCalls   statement // of newCallRow
+	insertFull    statement // of fullCallRow
 }
 
 func prepareWrites(ctx context.Context, db *gorm.DB, pool *sql.DB) (w writeStatements, err error) {
 	if w.upsertWindows, err = prepare(ctx, pool, composeUpsert(db)); err != nil {
 		return w, err
 	}
-	w.insertCalls, err = prepare(ctx, pool, composeInsert(db))
+	if w.insertCalls, err = prepare(ctx, pool, composeInsert[newCallRow](db)); err != nil {
+		return w, err
+	}
+	w.insertFull, err = prepare(ctx, pool, composeInsert[fullCallRow](db))
 	return w, err
 }
 
@@ -48,10 +52,10 @@ func composeUpsert(db *gorm.DB) func(n int) (string, error) {
 	}
 }
 
-// composeInsert has GORM compose the insert of n calls.
-func composeInsert(db *gorm.DB) func(n int) (string, error) {
+// composeInsert has GORM compose the insert of n rows.
+func composeInsert[Row any](db *gorm.DB) func(n int) (string, error) {
 	return func(n int) (string, error) {
-		rows := make([]newCallRow, n)
+		rows := make([]Row, n)
 		tx := db.Session(&gorm.Session{DryRun: true}).Create(&rows)
 		return tx.Statement.SQL.String(), tx.Error
 	}
