@@ -57,14 +57,14 @@ func (q *CallQuery) Matches(c *Call) bool {
 		q.RequestID != "" && q.RequestID != c.RequestID, q.After > 0 && c.ID <= q.After, q.Before > 0 && c.ID >= q.Before,
 		len(q.Kinds) > 0 && !slices.Contains(q.Kinds, c.Kind),
 		q.Outcome != "" && (c.Kind != CallHit || c.Allowed != (q.Outcome == OutcomeAllowed)),
-		!q.From.IsZero() && c.At.UnixMilli() < ceilMilli(q.From), !q.To.IsZero() && c.At.UnixMilli() >= ceilMilli(q.To):
+		!q.From.IsZero() && c.At.Before(CeilMilli(q.From)), !q.To.IsZero() && !c.At.Before(CeilMilli(q.To)):
 		return false
 	}
 	return true
 }
 
-// ceilMilli is the first whole millisecond at or after t: times of calls are whole
-// milliseconds, so that comparing with it is comparing with t.
-func ceilMilli(t time.Time) int64 {
-	return t.Add(time.Millisecond - 1).UnixMilli()
+// CeilMilli is the first whole millisecond at or after t, in UTC. Times of calls are
+// whole milliseconds, so that comparing with it is comparing with t.
+func CeilMilli(t time.Time) time.Time {
+	return t.Add(time.Millisecond - 1).UTC().Truncate(time.Millisecond)
 }

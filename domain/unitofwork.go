@@ -28,11 +28,7 @@ type Sweeper interface {
 // CallPruner is implemented by logs that keep calls until they are told to let go.
 // Like the AuditLog it is safe for concurrent use.
 type CallPruner interface {
-	// PruneCalls removes at most limit of the oldest calls of policy that were made
-	// before, or that are not among the newest most; the zero time and 0 remove none. It returns how many
-	// it removed, and whether there may be more to remove now. It holds writers up only
-	// as long as removing so many takes.
-	PruneCalls(ctx context.Context, policy string, before time.Time, most int64, limit int) (removed int, more bool, err error)
+	PruneCalls(ctx context.Context, prune Prune) (removed int, more bool, err error)
 
 	// PrunedCalls tells of each policy of which calls have been removed what is gone.
 	PrunedCalls(ctx context.Context) ([]PrunedCalls, error)
@@ -53,4 +49,12 @@ type WindowLister interface {
 	// start, those beyond after, at most limit of them. After each call the store may
 	// have changed; a window that is there all the while is returned once.
 	Windows(ctx context.Context, after LedgerWindow, limit int) ([]LedgerWindow, error)
+}
+
+type Prune struct {
+	Policy string
+	At     time.Time
+	Before time.Time
+	Most   int64
+	Limit  int
 }

@@ -21,12 +21,14 @@ func (u *unit) Append(ctx context.Context, calls []domain.Call) error {
 	if err != nil {
 		return fmt.Errorf("log %d calls: %w", len(calls), err)
 	}
+	u.logged = u.logged || len(calls) > 0
 	return nil
 }
 
 // Calls implements [domain.AuditLog] inside a unit of work.
 func (u *unit) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
-	return calls(u.gorm.WithContext(ctx), query)
+	db := u.gorm.WithContext(ctx)
+	return sqliteEngine.calls(func(do func(*gorm.DB) error) error { return do(db) }, query)
 }
 
 // Append implements [domain.AuditLog] in a unit of work of its own.
@@ -34,42 +36,30 @@ func (s *Store) Append(ctx context.Context, calls []domain.Call) error {
 	return s.Do(ctx, func(_ domain.Counter, log domain.AuditLog) error { return log.Append(ctx, calls) })
 }
 
-// Calls implements [domain.AuditLog] with the connections that read. Its read
-// transaction ends before it returns, so that whoever pages through a long log
-// does not keep the write-ahead log from being reused.
+// Calls implements [domain.AuditLog] with the connections that read, in short
+// statements, so that whoever pages through a long log does not keep the write-ahead
+// log from being reused.
 func (s *Store) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
-	s.wal.reading.RLock()
-	defer s.wal.reading.RUnlock()
-	return calls(s.reads.WithContext(ctx), query)
+	return sqliteEngine.calls(s.shortly(ctx), query)
 }
 
-func calls(db *gorm.DB, query domain.CallQuery) ([]domain.Call, error) {
-	if query.Policy != "" {
-		db = db.Where("policy = ?", query.Policy)
-	}
-	if query.Key != "" {
-		db = db.Where("key = ?", query.Key)
-	}
-	if query.Outcome != "" {
-		db = db.Where("kind = ? AND allowed = ?", domain.CallHit, query.Outcome == domain.OutcomeAllowed)
-	}
-	if query.After > 0 {
-		db = db.Where("id > ?", query.After)
-	}
-	if query.Before > 0 {
-		db = db.Where("id < ?", query.Before)
-	}
-	order := "id DESC"
-	if query.OldestFirst {
-		order = "id"
-	}
-	var rows []callRow
-	if err := db.Order(order).Limit(query.Limit).Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read calls: %w", err)
-	}
-	found := make([]domain.Call, len(rows))
-	for i := range rows {
-		found[i] = rows[i].call()
-	}
-	return found, nil
+// shortly runs statements on the connections that read, each by itself.
+func (s *Store) shortly(ctx context.Context) reads {
+	return func(do func(*gorm.DB) error) error { return s.readOnce(ctx, do) }
+}
+
+func (s *Store) readOnce(ctx context.Context, do func(*gorm.DB) error) error {
+	s.wal.reading.RLock()
+	defer s.wal.reading.RUnlock()
+	return do(s.reads.WithContext(ctx))
+}
+
+// write runs statements in a transaction.
+func (s *Store) write(ctx context.Context, do func(*gorm.DB) error) error {
+	return s.transact(ctx, func(u *unit) error { return do(u.gorm.WithContext(ctx)) })
+}
+
+// Totals implements [domain.Totaler].
+func (s *Store) Totals(ctx context.Context, query domain.TotalQuery, add func(domain.Total)) error {
+	return sqliteEngine.totals(s.shortly(ctx), query, add)
 }

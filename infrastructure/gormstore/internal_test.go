@@ -76,8 +76,9 @@ func TestTheUpsertIsComposedByGORM(t *testing.T) {
 // would put values into wrong columns.
 func TestValuesAreBoundInTheOrderOfTheFields(t *testing.T) {
 	for row, want := range map[any]string{
-		windowRow{}:  "Policy Key Schedule WindowStart Count Refused ExpiresAt",
-		newCallRow{}: "CalledAt Kind Policy Key Cost Hits Allowed Shadow Count Refused Limit WindowStart Method Path RequestID",
+		windowRow{}:   "Policy Key Schedule WindowStart Count Refused ExpiresAt",
+		newCallRow{}:  "CalledAt Kind Policy Key Cost Hits Allowed Shadow Count Refused Limit WindowStart Method Path RequestID Schedule",
+		fullCallRow{}: "Row Coverage Actor",
 	} {
 		var fields []string
 		for i := range reflect.TypeOf(row).NumField() {
@@ -173,11 +174,11 @@ func TestTheStatementsOfPostgreSQLAreComposedByGORM(t *testing.T) {
 			t.Errorf("composed\n%s, want\n%s", got, want)
 		}
 	}
-	if !strings.HasPrefix(p.statements.insertCalls, `INSERT INTO "api_calls" ("called_at","kind","policy","key","cost","hits","allowed","shadow","count","refused","limit","window_start","method","path","request_id") SELECT`) ||
-		!strings.Contains(p.statements.insertCalls, `unnest($1::timestamptz[],$2::text[],$3::text[],$4::text[],$5::bigint[],$6::bigint[],$7::boolean[],$8::boolean[],$9::bigint[],$10::bigint[],$11::bigint[],$12::timestamptz[],$13::text[],$14::text[],$15::text[])`) {
+	if !strings.HasPrefix(p.statements.insertCalls, `INSERT INTO "api_calls" ("called_at","kind","policy","key","cost","hits","allowed","shadow","count","refused","limit","window_start","method","path","request_id","schedule") SELECT`) ||
+		!strings.Contains(p.statements.insertCalls, `unnest($1::timestamptz[],$2::text[],$3::text[],$4::text[],$5::bigint[],$6::bigint[],$7::boolean[],$8::boolean[],$9::bigint[],$10::bigint[],$11::bigint[],$12::timestamptz[],$13::text[],$14::text[],$15::text[],$16::text[])`) {
 		t.Errorf("composed\n%s", p.statements.insertCalls)
 	}
-	if len(windowArrays(nil)) != 7 || len(callArrays(nil)) != 15 {
+	if len(windowArrays(nil)) != 7 || len(callArrays(nil)) != 16 || len(fullCallArrays(nil)) != 18 {
 		t.Error("there are more columns or fewer than arrays")
 	}
 }

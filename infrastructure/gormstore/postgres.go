@@ -43,6 +43,7 @@ type Postgres struct {
 
 	onWrites, onReads *gorm.DB
 	statements        pgStatements
+	blocks            *blockKeeper
 
 	schema   int64 // the version that this program expects
 	migrate  bool
@@ -51,11 +52,14 @@ type Postgres struct {
 }
 
 var (
-	_ domain.Counter    = (*Postgres)(nil)
-	_ domain.AuditLog   = (*Postgres)(nil)
-	_ domain.UnitOfWork = (*Postgres)(nil)
-	_ domain.Sweeper    = (*Postgres)(nil)
-	_ domain.Quotas     = (*Postgres)(nil)
+	_ domain.Counter      = (*Postgres)(nil)
+	_ domain.AuditLog     = (*Postgres)(nil)
+	_ domain.UnitOfWork   = (*Postgres)(nil)
+	_ domain.Sweeper      = (*Postgres)(nil)
+	_ domain.Totaler      = (*Postgres)(nil)
+	_ domain.CallPruner   = (*Postgres)(nil)
+	_ domain.WindowLister = (*Postgres)(nil)
+	_ domain.Quotas       = (*Postgres)(nil)
 )
 
 // PostgresOptions tune a store on PostgreSQL. The zero value is good.
@@ -87,6 +91,7 @@ func OpenPostgres(dsn string, options PostgresOptions) (*Postgres, error) {
 		return nil, err
 	}
 	p := &Postgres{writes: openPostgresPool(config), reads: openPostgresPool(config), migrate: options.Migrate, checking: make(chan struct{}, 1)}
+	p.blocks = newBlockKeeper(postgresEngine, p.readOnce, p.write)
 	if err := p.prepare(); err != nil {
 		p.Close()
 		return nil, fmt.Errorf("open PostgreSQL: %w", err)
@@ -175,7 +180,10 @@ func IsUnreachable(err error) bool {
 }
 
 // Close ends all connections.
-func (p *Postgres) Close() error { return errors.Join(p.writes.Close(), p.reads.Close()) }
+func (p *Postgres) Close() error {
+	p.blocks.close()
+	return errors.Join(p.writes.Close(), p.reads.Close())
+}
 
 // Ping reports whether the database answers, with the schema that it should have.
 func (p *Postgres) Ping(ctx context.Context) error {
@@ -260,10 +268,47 @@ func (p *Postgres) Append(ctx context.Context, calls []domain.Call) error {
 
 // Calls implements [domain.AuditLog].
 func (p *Postgres) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
+	return postgresEngine.calls(p.shortly(ctx), query)
+}
+
+// shortly runs statements on the connections that read, each by itself.
+func (p *Postgres) shortly(ctx context.Context) reads {
+	return func(do func(*gorm.DB) error) error { return p.readOnce(ctx, do) }
+}
+
+func (p *Postgres) readOnce(ctx context.Context, do func(*gorm.DB) error) error {
 	if err := p.check(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return calls(p.onReads.WithContext(ctx), query)
+	return do(p.onReads.WithContext(ctx))
+}
+
+// write runs statements in a transaction.
+func (p *Postgres) write(ctx context.Context, do func(*gorm.DB) error) error {
+	if err := p.check(ctx); err != nil {
+		return err
+	}
+	return p.onWrites.WithContext(ctx).Transaction(do)
+}
+
+// Totals implements [domain.Totaler].
+func (p *Postgres) Totals(ctx context.Context, query domain.TotalQuery, add func(domain.Total)) error {
+	return postgresEngine.totals(p.shortly(ctx), query, add)
+}
+
+// PruneCalls implements [domain.CallPruner].
+func (p *Postgres) PruneCalls(ctx context.Context, prune domain.Prune) (removed int, more bool, err error) {
+	return pruneCalls(&pruner{postgresEngine, p.shortly(ctx), func(do func(*gorm.DB) error) error { return p.write(ctx, do) }, prune})
+}
+
+// PrunedCalls implements [domain.CallPruner].
+func (p *Postgres) PrunedCalls(ctx context.Context) ([]domain.PrunedCalls, error) {
+	return prunedCalls(p.shortly(ctx))
+}
+
+// Windows implements [domain.WindowLister].
+func (p *Postgres) Windows(ctx context.Context, after domain.LedgerWindow, limit int) ([]domain.LedgerWindow, error) {
+	return windowsAfter(p.shortly(ctx), after, after.Start.UTC(), limit)
 }
 
 // Sweep implements [domain.Sweeper]. It passes over windows that are being hit at

@@ -37,6 +37,7 @@ type pgUnit struct {
 	calls   []domain.Call
 
 	forgotten []policyKey // all resets of this unit
+	logged    bool        // calls were appended
 }
 
 type policyKey struct{ policy, key string }
@@ -59,6 +60,9 @@ func (p *Postgres) transact(ctx context.Context, work func(*pgUnit) error) error
 	}
 	if err := u.commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
+	}
+	if u.logged {
+		p.blocks.appended()
 	}
 	return nil
 }
@@ -180,6 +184,7 @@ func (u *pgUnit) Reset(ctx context.Context, policy, key string) error {
 // Append implements [domain.AuditLog] inside a unit of work.
 func (u *pgUnit) Append(_ context.Context, calls []domain.Call) error {
 	u.calls = append(u.calls, calls...)
+	u.logged = u.logged || len(calls) > 0
 	return nil
 }
 
@@ -194,7 +199,7 @@ func (u *pgUnit) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Ca
 	if err != nil {
 		return nil, fmt.Errorf("read calls: %w", err)
 	}
-	return calls(tx, query)
+	return postgresEngine.calls(func(do func(*gorm.DB) error) error { return do(tx) }, query)
 }
 
 // lockQuotas makes this unit the only one that changes quotas.

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"slices"
 	"time"
@@ -147,6 +148,15 @@ func (i *instant) Scan(column any) error {
 	}
 	return fmt.Errorf("a %T is no time", column)
 }
+
+// stamp is a time to the millisecond in rows that GORM writes by itself.
+type stamp time.Time
+
+// Scan implements [sql.Scanner].
+func (s *stamp) Scan(column any) error { return (*instant)(s).Scan(column) }
+
+// Value implements [driver.Valuer].
+func (s stamp) Value() (driver.Value, error) { return time.Time(s).UTC().Format(milliseconds), nil }
 
 // SQLite stores times as UTC text of one length for each column, so that text
 // order is time order. PostgreSQL reads these texts too.

@@ -28,16 +28,20 @@ type Store struct {
 	// tallies and looks are the same statement, for the writer and for the reader.
 	tallies, looks statement
 
-	schema  int64 // the version that this program expects
+	blocks  *blockKeeper // nil if the store was opened to read
+	schema  int64        // the version that this program expects
 	wal     wal
 	scratch runner // of the transaction under way; the single writing connection guards it
 }
 
 var (
-	_ domain.Counter    = (*Store)(nil)
-	_ domain.AuditLog   = (*Store)(nil)
-	_ domain.UnitOfWork = (*Store)(nil)
-	_ domain.Sweeper    = (*Store)(nil)
+	_ domain.Counter      = (*Store)(nil)
+	_ domain.AuditLog     = (*Store)(nil)
+	_ domain.UnitOfWork   = (*Store)(nil)
+	_ domain.Sweeper      = (*Store)(nil)
+	_ domain.Totaler      = (*Store)(nil)
+	_ domain.CallPruner   = (*Store)(nil)
+	_ domain.WindowLister = (*Store)(nil)
 )
 
 // Options tune a store. The zero value is good.
@@ -86,6 +90,7 @@ func (s *Store) open(ctx context.Context, at location, options Options) (err err
 	if s.tallies, err = prepareTallies(ctx, s.writer); err != nil {
 		return err
 	}
+	s.blocks = newBlockKeeper(sqliteEngine, s.readOnce, s.write)
 	if at.path == "" {
 		s.reader, s.reads, s.looks = s.writer, s.gorm, s.tallies
 		return s.expectSchema(s.reader)
@@ -136,6 +141,9 @@ func (s *Store) openReader(ctx context.Context, at location) (err error) {
 // Close ends all connections. The last one to close a database folds its
 // write-ahead log into the file.
 func (s *Store) Close() error {
+	if s.blocks != nil {
+		s.blocks.close()
+	}
 	var errs []error
 	if s.reader != nil && s.reader != s.writer {
 		errs = append(errs, s.reader.Close())

@@ -19,6 +19,7 @@ type unit struct {
 	store   *Store
 	gorm    *gorm.DB // in the transaction
 	*runner          // in the same transaction
+	logged  bool     // calls were appended
 }
 
 var errReadOnly = errors.New("the database was opened to read only")
@@ -45,7 +46,8 @@ func (s *Store) transact(ctx context.Context, work func(*unit) error) error {
 		}
 	}()
 	s.scratch.tx = tx.Statement.ConnPool.(*sql.Tx) // the one transaction there can be at a time
-	if err := work(&unit{store: s, gorm: tx, runner: &s.scratch}); err != nil {
+	u := &unit{store: s, gorm: tx, runner: &s.scratch}
+	if err := work(u); err != nil {
 		return err
 	}
 	done = true
@@ -53,6 +55,9 @@ func (s *Store) transact(ctx context.Context, work func(*unit) error) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	s.shorten()
+	if u.logged {
+		s.blocks.appended()
+	}
 	return nil
 }
 

@@ -1,0 +1,284 @@
+package gormstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// totals adds up hits: by the sums of blocks where these will do, and else by rows.
+func (e *engine) totals(read reads, query domain.TotalQuery, add func(domain.Total)) error {
+	s := &totalSearch{engine: e, read: read, query: query, add: add}
+	s.calls = domain.CallQuery{Policy: query.Policy, Key: query.Key, Path: query.Path, From: query.From, To: query.To}
+	if err := s.run(); err != nil {
+		return fmt.Errorf("add up calls: %w", err)
+	}
+	return nil
+}
+
+type totalSearch struct {
+	engine *engine
+	read   reads
+	query  domain.TotalQuery
+	calls  domain.CallQuery // the same filters
+	add    func(domain.Total)
+}
+
+// sumBlocks is how many blocks one statement adds up at most.
+const sumBlocks = 64
+
+func (s *totalSearch) run() error {
+	var ends logEnds
+	if err := s.read(func(db *gorm.DB) (err error) { ends, err = readEnds(db); return err }); err != nil {
+		return err
+	}
+	for tail := (idSpan{ends.blocked().last + 1, ends.last}); !tail.empty(); {
+		piece := idSpan{tail.first, min(tail.last, tail.first+scanIDs-1)}
+		tail.first = piece.last + 1
+		if err := s.rows(func(db *gorm.DB) *gorm.DB { return between(db, piece) }); err != nil {
+			return err
+		}
+	}
+	for next := int64(0); next <= ends.top; {
+		var sums []blockRow
+		err := s.read(func(db *gorm.DB) error {
+			db = overlapping(db, s.engine, s.calls, idSpan{next << blockBits, ends.blocked().last})
+			return db.Order("block, policy").Limit(1000).Find(&sums).Error
+		})
+		if err != nil {
+			return err
+		}
+		if len(sums) == 1000 { // the last block may not be whole
+			last := sums[len(sums)-1].Block
+			if rest := slices.DeleteFunc(slices.Clone(sums), func(r blockRow) bool { return r.Block == last }); len(rest) > 0 {
+				sums, next = rest, last
+			} else {
+				next = last + 1 // more policies in one block than this: as if it had no sums
+				sums = nil
+				if err := s.rows(func(db *gorm.DB) *gorm.DB { return between(db, blockSpan(last, last)) }); err != nil {
+					return err
+				}
+			}
+		} else {
+			next = ends.top + 1
+		}
+		if err := s.blocks(sums); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blocks adds up whole blocks, of which it is given all rows that matter.
+func (s *totalSearch) blocks(sums []blockRow) error {
+	var whole []blockRow // rows of blocks whose sums will do
+	var split []int64    // other blocks
+	for len(sums) > 0 {
+		n := slices.IndexFunc(sums, func(r blockRow) bool { return r.Block != sums[0].Block })
+		if n < 0 {
+			n = len(sums)
+		}
+		if slices.ContainsFunc(sums[:n], func(r blockRow) bool { return !s.willDo(&r) }) {
+			split = append(split, sums[0].Block)
+		} else {
+			whole = append(whole, sums[:n]...)
+		}
+		sums = sums[n:]
+	}
+	if err := s.whole(whole); err != nil {
+		return err
+	}
+	for len(split) > 0 {
+		page := split[:min(len(split), scanIDs>>blockBits)]
+		if s.query.Key != "" {
+			page = split[:min(len(split), sumBlocks)]
+		}
+		split = split[len(page):]
+		if err := s.split(page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// willDo reports whether the sums of the row are sums over hits that the query wants,
+// all of one group or told apart by key and policy.
+func (s *totalSearch) willDo(r *blockRow) bool {
+	first, last := time.Time(r.FirstCalledAt), time.Time(r.LastCalledAt)
+	switch {
+	case r.Pruned, s.query.Path != "", s.query.By == domain.UsageByPath,
+		!s.query.From.IsZero() && first.Before(domain.CeilMilli(s.query.From)),
+		!s.query.To.IsZero() && !last.Before(domain.CeilMilli(s.query.To)):
+		return false
+	case s.byTime():
+		return first.Truncate(time.Minute).Equal(last.Truncate(time.Minute)) || s.query.Same != nil && s.query.Same(first, last)
+	}
+	return true
+}
+
+func (s *totalSearch) byTime() bool {
+	switch s.query.By {
+	case domain.UsageByKey, domain.UsageByPolicy, domain.UsageByPath:
+		return false
+	}
+	return true
+}
+
+// whole adds up blocks by their sums.
+func (s *totalSearch) whole(sums []blockRow) error {
+	if s.query.Key == "" && s.query.By != domain.UsageByKey {
+		for i := range sums {
+			s.add(s.total(&sums[i], "", sums[i].Allowed, sums[i].Refused))
+		}
+		return nil
+	}
+	for len(sums) > 0 {
+		n := min(len(sums), sumBlocks)
+		if err := s.wholeByKey(sums[:n]); err != nil {
+			return err
+		}
+		sums = sums[n:]
+	}
+	return nil
+}
+
+// total is a sum of a block, as the query groups it.
+func (s *totalSearch) total(r *blockRow, key string, allowed, refused int64) domain.Total {
+	t := domain.Total{Allowed: allowed, Refused: refused, Partial: r.Partial}
+	switch {
+	case s.byTime():
+		t.At = time.Time(r.FirstCalledAt)
+	case s.query.By == domain.UsageByKey:
+		t.Group = key
+	default:
+		t.Group = r.Policy
+	}
+	return t
+}
+
+// wholeByKey adds up what keys have in blocks. Rows of other policies in the same
+// blocks are left out by their place in of.
+func (s *totalSearch) wholeByKey(sums []blockRow) error {
+	type place struct {
+		block  int64
+		policy string
+	}
+	of := make(map[place]*blockRow, len(sums))
+	var blocks []int64
+	for i := range sums {
+		of[place{sums[i].Block, sums[i].Policy}] = &sums[i]
+		if i == 0 || sums[i].Block != sums[i-1].Block {
+			blocks = append(blocks, sums[i].Block)
+		}
+	}
+	if s.query.Key == "" && !slices.ContainsFunc(sums, func(r blockRow) bool { return r.Partial }) {
+		return s.keySums(blocks)
+	}
+	return s.read(func(db *gorm.DB) error {
+		db = db.Model(&keyRow{}).Select("block", "key", "policy", "allowed", "refused").Where("block IN ?", blocks)
+		if s.query.Key != "" {
+			db = db.Where("key = ?", s.query.Key)
+		}
+		rows, err := s.ofPolicy(db).Rows()
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r keyRow
+			if err := rows.Scan(&r.Block, &r.Key, &r.Policy, &r.Allowed, &r.Refused); err != nil {
+				return err
+			}
+			if sum := of[place{r.Block, r.Policy}]; sum != nil {
+				s.add(s.total(sum, r.Key, r.Allowed, r.Refused))
+			}
+		}
+		return rows.Err()
+	})
+}
+
+// keySums adds up keys over blocks.
+func (s *totalSearch) keySums(blocks []int64) error {
+	return s.read(func(db *gorm.DB) error {
+		db = s.ofPolicy(db.Model(&keyRow{}).Where("block IN ?", blocks)).Group("key")
+		return s.scan(db.Select("key, " + s.engine.sums("allowed", "allowed") + ", " + s.engine.sums("refused", "refused") + ", false"))
+	})
+}
+
+func (s *totalSearch) ofPolicy(db *gorm.DB) *gorm.DB {
+	if s.query.Policy != "" {
+		db = db.Where("policy = ?", s.query.Policy)
+	}
+	return db
+}
+
+// split adds up blocks by their rows.
+func (s *totalSearch) split(blocks []int64) error {
+	if s.query.Key == "" {
+		for _, block := range blocks {
+			if err := s.rows(func(db *gorm.DB) *gorm.DB { return between(db, blockSpan(block, block)) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	spans := make([]idSpan, len(blocks))
+	for i, block := range blocks {
+		spans[i] = blockSpan(block, block)
+	}
+	ids, err := s.engine.idsOf(s.read, s.query.Key, s.query.Policy, spans)
+	if err != nil {
+		return err
+	}
+	for page := range slices.Chunk(ids, 1000) {
+		if err := s.rows(func(db *gorm.DB) *gorm.DB { return db.Where("id IN ?", page) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rows adds up the rows that where lets pass, and the query's filters do.
+func (s *totalSearch) rows(where func(*gorm.DB) *gorm.DB) error {
+	group := string(s.query.By)
+	if s.byTime() {
+		group = s.engine.minute
+	}
+	columns := []string{
+		group, s.engine.sums("allowed", s.engine.allowedUnits), s.engine.sums("refused", s.engine.refusedUnits),
+		s.engine.anyOf("coverage IS NOT NULL"),
+	}
+	return s.read(func(db *gorm.DB) error {
+		db = s.engine.filter(where(db.Table("api_calls").Where("kind = 'hit'")), s.calls)
+		return s.scan(db.Select(strings.Join(columns, ", ")).Group(group))
+	})
+}
+
+// scan passes on rows of a group, its units in two parts each, and whether it is partial.
+func (s *totalSearch) scan(db *gorm.DB) error {
+	rows, err := db.Rows()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var t domain.Total
+		var at instant
+		var group any = &t.Group
+		if s.byTime() {
+			group = &at
+		}
+		var allowedHigh, allowedLow, refusedHigh, refusedLow int64
+		if err := rows.Scan(group, &allowedHigh, &allowedLow, &refusedHigh, &refusedLow, &t.Partial); err != nil {
+			return err
+		}
+		t.At, t.Allowed, t.Refused = time.Time(at), join(allowedHigh, allowedLow), join(refusedHigh, refusedLow)
+		s.add(t)
+	}
+	return rows.Err()
+}
