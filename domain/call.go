@@ -36,6 +36,8 @@ type Call struct {
 	// Coverage is what the log has of the policy's hits: "" is all of them, else the
 	// text form of [Audit.Coverage].
 	Coverage string
+	// Hash is given by logs that chain their calls, see [Call.Chain]; "" if there is no chain.
+	Hash string
 
 	Origin
 }

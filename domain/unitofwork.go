@@ -41,6 +41,8 @@ type PrunedCalls struct {
 	Through, Removed int64
 	// At is when the last ones were removed, by the clock of who did it.
 	At time.Time
+	// Hash is that of the last call that was removed, "" if there is no chain.
+	Hash string
 }
 
 // WindowLister is implemented by stores that can tell which windows they hold.

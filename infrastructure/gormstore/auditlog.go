@@ -11,6 +11,13 @@ import (
 
 // Append implements [domain.AuditLog] inside a unit of work.
 func (u *unit) Append(ctx context.Context, calls []domain.Call) error {
+	if u.store.chained && len(calls) > 0 {
+		linked, err := u.link(ctx, calls)
+		if err != nil {
+			return fmt.Errorf("chain %d calls: %w", len(calls), err)
+		}
+		calls = linked
+	}
 	insert, values := &u.store.writes.insertCalls, (*runner).callValues
 	if isFull(calls) {
 		insert, values = &u.store.writes.insertFull, (*runner).fullCallValues

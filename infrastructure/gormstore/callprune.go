@@ -19,6 +19,7 @@ type pruneRow struct {
 	Through  int64
 	Removed  int64
 	PrunedAt stamp
+	Hash     *string // of the row with that id
 }
 
 func (pruneRow) TableName() string { return "api_call_prunes" }
@@ -148,13 +149,15 @@ func (p *pruner) doomed(span idSpan, ends logEnds, cut int64) (doomed []int64, e
 // remove deletes rows and what is derived from them.
 func (p *pruner) remove(db *gorm.DB, doomed []int64) (removed int, err error) {
 	var gone []callRow
-	err = db.Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).Where("id IN ?", doomed).Delete(&gone).Error
+	err = db.Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}, {Name: "hash"}}}).Where("id IN ?", doomed).Delete(&gone).Error
 	if err != nil || len(gone) == 0 { // somebody else has
 		return 0, err
 	}
-	through, inBlock := int64(0), map[int64]int64{}
+	last, inBlock := gone[0], map[int64]int64{}
 	for _, row := range gone {
-		through = max(through, row.ID)
+		if row.ID > last.ID {
+			last = row
+		}
 		inBlock[row.ID>>blockBits]++
 	}
 	for _, block := range slices.Sorted(maps.Keys(inBlock)) { // all in one order
@@ -162,10 +165,11 @@ func (p *pruner) remove(db *gorm.DB, doomed []int64) (removed int, err error) {
 			return 0, err
 		}
 	}
-	note := pruneRow{Policy: p.prune.Policy, Through: through, Removed: int64(len(gone)), PrunedAt: stamp(p.prune.At)}
+	note := pruneRow{Policy: p.prune.Policy, Through: last.ID, Removed: int64(len(gone)), PrunedAt: stamp(p.prune.At), Hash: last.Full.Hash}
 	return len(gone), db.Clauses(clause.OnConflict{
 		Columns: []clause.Column{{Name: "policy"}},
 		DoUpdates: clause.Assignments(map[string]any{
+			"hash":      gorm.Expr("CASE WHEN api_call_prunes.through > excluded.through THEN api_call_prunes.hash ELSE excluded.hash END"),
 			"through":   gorm.Expr("CASE WHEN api_call_prunes.through > excluded.through THEN api_call_prunes.through ELSE excluded.through END"),
 			"removed":   gorm.Expr("api_call_prunes.removed + excluded.removed"),
 			"pruned_at": gorm.Expr("excluded.pruned_at"),
@@ -219,7 +223,7 @@ func prunedCalls(read reads) ([]domain.PrunedCalls, error) {
 	}
 	pruned := make([]domain.PrunedCalls, len(rows))
 	for i, row := range rows {
-		pruned[i] = domain.PrunedCalls{Policy: row.Policy, Through: row.Through, Removed: row.Removed, At: time.Time(row.PrunedAt)}
+		pruned[i] = domain.PrunedCalls{Policy: row.Policy, Through: row.Through, Removed: row.Removed, At: time.Time(row.PrunedAt), Hash: textOf(row.Hash)}
 	}
 	return pruned, nil
 }

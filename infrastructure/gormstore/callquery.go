@@ -223,7 +223,7 @@ func overlapping(db *gorm.DB, e *engine, query domain.CallQuery, span idSpan) *g
 
 // byKey fetches the rows of the query's key.
 func (s *callSearch) byKey(blocks []idSpan) error {
-	ids, err := s.engine.idsOf(s.read, s.query.Key, s.query.Policy, blocks)
+	ids, err := s.engine.idsOf(s.read, s.query, blocks)
 	if err != nil {
 		return err
 	}
@@ -240,9 +240,9 @@ func (s *callSearch) byKey(blocks []idSpan) error {
 	return nil
 }
 
-// idsOf are the ids of the rows of a key in the blocks, and not outside of their
-// spans, in order.
-func (e *engine) idsOf(read reads, key, policy string, blocks []idSpan) (ids []int64, err error) {
+// idsOf are the ids of the rows in the blocks, and not outside of their spans, that
+// the query's key and policy have there, in order: those that may have its outcome.
+func (e *engine) idsOf(read reads, query domain.CallQuery, blocks []idSpan) (ids []int64, err error) {
 	spans := make(map[int64]idSpan, len(blocks))
 	numbers := make([]int64, len(blocks))
 	for i, span := range blocks {
@@ -251,9 +251,15 @@ func (e *engine) idsOf(read reads, key, policy string, blocks []idSpan) (ids []i
 	}
 	var rows []keyRow
 	err = read(func(db *gorm.DB) error {
-		db = db.Select("block", "ids").Where("block IN ? AND key = ?", numbers, key)
-		if policy != "" {
-			db = db.Where("policy = ?", policy)
+		db = db.Select("block", "ids").Where("block IN ? AND key = ?", numbers, query.Key)
+		if query.Policy != "" {
+			db = db.Where("policy = ?", query.Policy)
+		}
+		switch query.Outcome {
+		case domain.OutcomeAllowed:
+			db = db.Where("allowed > 0")
+		case domain.OutcomeRefused:
+			db = db.Where("refused > 0")
 		}
 		return db.Find(&rows).Error
 	})

@@ -231,7 +231,7 @@ func (s *totalSearch) split(blocks []int64) error {
 	for i, block := range blocks {
 		spans[i] = blockSpan(block, block)
 	}
-	ids, err := s.engine.idsOf(s.read, s.query.Key, s.query.Policy, spans)
+	ids, err := s.engine.idsOf(s.read, s.calls, spans)
 	if err != nil {
 		return err
 	}

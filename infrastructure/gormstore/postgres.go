@@ -45,10 +45,12 @@ type Postgres struct {
 	statements        pgStatements
 	blocks            *blockKeeper
 
-	schema   int64 // the version that this program expects
-	migrate  bool
-	usable   atomic.Bool   // the schema has been seen to be the right one
-	checking chan struct{} // capacity 1, held by who checks the schema
+	schema        int64 // the version that this program expects
+	migrate       bool
+	tamperEvident bool
+	chained       atomic.Bool   // calls are chained; known once the schema is
+	usable        atomic.Bool   // the schema has been seen to be the right one
+	checking      chan struct{} // capacity 1, held by who checks the schema
 }
 
 var (
@@ -59,6 +61,7 @@ var (
 	_ domain.Totaler      = (*Postgres)(nil)
 	_ domain.CallPruner   = (*Postgres)(nil)
 	_ domain.WindowLister = (*Postgres)(nil)
+	_ domain.Chained      = (*Postgres)(nil)
 	_ domain.Quotas       = (*Postgres)(nil)
 )
 
@@ -69,6 +72,9 @@ type PostgresOptions struct {
 	// an error that says what to do. The deadline of the first use holds for the
 	// migration too; Ping with a generous one is a good first use.
 	Migrate bool
+	// TamperEvident chains the calls of the log, from now on for ever, see
+	// [domain.Chained]. Every process that writes to the database must be started after that.
+	TamperEvident bool
 }
 
 const (
@@ -90,7 +96,7 @@ func OpenPostgres(dsn string, options PostgresOptions) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Postgres{writes: openPostgresPool(config), reads: openPostgresPool(config), migrate: options.Migrate, checking: make(chan struct{}, 1)}
+	p := &Postgres{writes: openPostgresPool(config), reads: openPostgresPool(config), migrate: options.Migrate, tamperEvident: options.TamperEvident, checking: make(chan struct{}, 1)}
 	p.blocks = newBlockKeeper(postgresEngine, p.readOnce, p.write)
 	if err := p.prepare(); err != nil {
 		p.Close()
@@ -210,6 +216,11 @@ func (p *Postgres) check(ctx context.Context) error {
 	err := p.checkSchema(ctx)
 	if p.migrate && errors.Is(err, ErrOldSchema) {
 		err = migratePostgres(ctx, p.writes)
+	}
+	if err == nil {
+		var chained bool
+		chained, err = openChain(p.onWrites.WithContext(ctx), p.tamperEvident)
+		p.chained.Store(chained)
 	}
 	p.usable.Store(err == nil)
 	return err

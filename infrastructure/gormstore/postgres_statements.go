@@ -188,7 +188,7 @@ func callArrays(calls []domain.Call) []any {
 
 // fullCallArrays are the calls' values in the order of fullCallRow.
 func fullCallArrays(calls []domain.Call) []any {
-	coverages, actors := make([]*string, len(calls)), make([]*string, len(calls))
+	coverages, actors, hashes := make([]*string, len(calls)), make([]*string, len(calls)), make([]*string, len(calls))
 	for i := range calls {
 		if c := &calls[i]; c.Coverage != "" {
 			coverages[i] = &c.Coverage
@@ -197,8 +197,11 @@ func fullCallArrays(calls []domain.Call) []any {
 			actor := clean(calls[i].Actor)
 			actors[i] = &actor
 		}
+		if calls[i].Hash != "" {
+			hashes[i] = &calls[i].Hash
+		}
 	}
-	return append(callArrays(calls), coverages, actors)
+	return append(callArrays(calls), coverages, actors, hashes)
 }
 
 // clean is s without what PostgreSQL cannot store. What a client sends as its path

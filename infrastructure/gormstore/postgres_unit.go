@@ -38,6 +38,7 @@ type pgUnit struct {
 
 	forgotten []policyKey // all resets of this unit
 	logged    bool        // calls were appended
+	chains    []any       // policies and the hashes of their last calls, once those are linked
 }
 
 type policyKey struct{ policy, key string }
@@ -233,6 +234,11 @@ func (u *pgUnit) flush(ctx context.Context, log bool) error {
 	if len(u.resets)+len(u.windows) == 0 && (!log || len(u.calls) == 0) {
 		return nil
 	}
+	if log && len(u.calls) > 0 && u.store.chained.Load() {
+		if err := u.link(ctx); err != nil {
+			return err
+		}
+	}
 	batch := &pgx.Batch{}
 	u.begin(ctx, batch)
 	u.write(batch, log)
@@ -246,6 +252,11 @@ func (u *pgUnit) flush(ctx context.Context, log bool) error {
 // Locks are not held while the disk is waited for: the commit itself does not wait,
 // and a next, empty one does, behind it in the server's log.
 func (u *pgUnit) commit() error {
+	if len(u.calls) > 0 && u.store.chained.Load() {
+		if err := u.link(u.ctx); err != nil {
+			return err
+		}
+	}
 	batch := &pgx.Batch{}
 	u.begin(u.ctx, batch)
 	before := batch.Len()
@@ -305,7 +316,10 @@ func (u *pgUnit) write(batch *pgx.Batch, log bool) {
 	} else {
 		batch.Queue(u.store.statements.insertCalls, callArrays(u.calls)...)
 	}
-	u.calls = nil
+	if u.chains != nil {
+		batch.Queue(moveChains, u.chains...)
+	}
+	u.calls, u.chains = nil, nil
 }
 
 func policiesAndKeys(all []policyKey) []any {

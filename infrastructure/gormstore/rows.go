@@ -51,13 +51,14 @@ type fullCallRow struct {
 	Row      newCallRow `gorm:"embedded"`
 	Coverage *string
 	Actor    *string
+	Hash     *string
 }
 
 func (fullCallRow) TableName() string { return "api_calls" }
 
 // isFull reports whether some call has something for the columns of fullCallRow.
 func isFull(calls []domain.Call) bool {
-	return slices.ContainsFunc(calls, func(c domain.Call) bool { return c.Coverage != "" || c.Actor != "" })
+	return slices.ContainsFunc(calls, func(c domain.Call) bool { return c.Coverage != "" || c.Actor != "" || c.Hash != "" })
 }
 
 // callRow is a row of api_calls as it is read.
@@ -84,7 +85,7 @@ func (r *runner) callValues(values []any, call *domain.Call) []any {
 
 // fullCallValues appends the call's values in the order of fullCallRow.
 func (r *runner) fullCallValues(values []any, call *domain.Call) []any {
-	return append(r.callValues(values, call), nullText(call.Coverage), nullText(call.Actor))
+	return append(r.callValues(values, call), nullText(call.Coverage), nullText(call.Actor), nullText(call.Hash))
 }
 
 func (c *callRow) call() domain.Call {
@@ -92,7 +93,7 @@ func (c *callRow) call() domain.Call {
 	call := domain.Call{
 		ID: c.ID, Kind: domain.CallKind(r.Kind), At: time.Time(r.CalledAt), Policy: r.Policy, Key: r.Key, Cost: r.Cost, Hits: r.Hits,
 		Allowed: r.Allowed, Shadow: r.Shadow, Count: r.Count, Refused: r.Refused, Limit: limitOf(r.Limit),
-		Schedule: r.Schedule, Coverage: textOf(c.Full.Coverage),
+		Schedule: r.Schedule, Coverage: textOf(c.Full.Coverage), Hash: textOf(c.Full.Hash),
 		Origin: domain.Origin{Method: r.Method, Path: r.Path, RequestID: r.RequestID, Actor: textOf(c.Full.Actor)},
 	}
 	if r.WindowStart != nil {

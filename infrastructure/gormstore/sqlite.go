@@ -29,6 +29,7 @@ type Store struct {
 	tallies, looks statement
 
 	blocks  *blockKeeper // nil if the store was opened to read
+	chained bool         // calls are chained
 	schema  int64        // the version that this program expects
 	wal     wal
 	scratch runner // of the transaction under way; the single writing connection guards it
@@ -42,12 +43,17 @@ var (
 	_ domain.Totaler      = (*Store)(nil)
 	_ domain.CallPruner   = (*Store)(nil)
 	_ domain.WindowLister = (*Store)(nil)
+	_ domain.Chained      = (*Store)(nil)
+	_ domain.Gapless      = (*Store)(nil)
 )
 
 // Options tune a store. The zero value is good.
 type Options struct {
 	// Synchronous defaults to SynchronousNormal.
 	Synchronous Synchronous
+	// TamperEvident chains the calls of the log, from now on for ever, see
+	// [domain.Chained]. Every process that writes to the file must be started after that.
+	TamperEvident bool
 }
 
 // readers is how many connections read at a time.
@@ -82,6 +88,9 @@ func (s *Store) open(ctx context.Context, at location, options Options) (err err
 		return err
 	}
 	if s.gorm, err = openGORM(s.writer); err != nil {
+		return err
+	}
+	if s.chained, err = openChain(s.gorm, options.TamperEvident); err != nil {
 		return err
 	}
 	if s.writes, err = prepareWrites(ctx, s.gorm, s.writer); err != nil {

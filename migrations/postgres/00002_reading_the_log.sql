@@ -5,7 +5,7 @@ ALTER TABLE api_calls
     ADD COLUMN schedule text COLLATE "C" NOT NULL DEFAULT '',
     ADD COLUMN coverage text,
     ADD COLUMN actor    text,
-    ADD COLUMN hash     bytea;
+    ADD COLUMN hash     text;
 
 CREATE INDEX api_calls_refused ON api_calls (id) WHERE NOT allowed;
 CREATE INDEX api_calls_other ON api_calls (id) WHERE kind <> 'hit';
@@ -38,10 +38,16 @@ CREATE TABLE api_call_prunes (
     through   bigint           NOT NULL,
     removed   bigint           NOT NULL,
     pruned_at timestamptz      NOT NULL,
-    hash      bytea
+    hash      text
+);
+
+CREATE TABLE api_call_chains (
+    policy text COLLATE "C" NOT NULL PRIMARY KEY,
+    hash   text             NOT NULL
 );
 
 -- +goose Down
+DROP TABLE api_call_chains;
 DROP TABLE api_call_prunes;
 DROP TABLE api_calls_by_key;
 DROP TABLE api_call_blocks;

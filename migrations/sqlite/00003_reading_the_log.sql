@@ -13,8 +13,8 @@ ALTER TABLE api_calls ADD COLUMN coverage TEXT;
 -- configuration), and 'policy_removed'.
 ALTER TABLE api_calls ADD COLUMN actor TEXT;
 
--- With --tamper-evident: the hash of this row and of the row before it of the same policy.
-ALTER TABLE api_calls ADD COLUMN hash BLOB;
+-- With --tamper-evident: SHA-256 over this row and the hash of the row before it of the same policy.
+ALTER TABLE api_calls ADD COLUMN hash TEXT;
 
 -- Rows that are few among many. Their entries are added at the end.
 CREATE INDEX api_calls_refused ON api_calls (id) WHERE allowed = 0;
@@ -54,10 +54,18 @@ CREATE TABLE api_call_prunes (
     through   INTEGER NOT NULL, -- id of the last row that was removed
     removed   INTEGER NOT NULL, -- rows
     pruned_at TEXT    NOT NULL,
-    hash      BLOB              -- of that row
+    hash      TEXT              -- of that row
+) STRICT, WITHOUT ROWID;
+
+-- With --tamper-evident: the hash of each policy's last row. Once a row is here, every
+-- program that writes to the database goes on with the chain.
+CREATE TABLE api_call_chains (
+    policy TEXT NOT NULL PRIMARY KEY,
+    hash   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- +goose Down
+DROP TABLE api_call_chains;
 DROP TABLE api_call_prunes;
 DROP TABLE api_calls_by_key;
 DROP TABLE api_call_blocks;
