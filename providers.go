@@ -25,6 +25,10 @@ func provideHTTPOptions(config Config) httpapi.Options {
 	}
 }
 
+func provideVerifier(config Config, stores Stores) *application.Verifier {
+	return application.NewVerifier(stores.Log, stores.Limiter.Counter, config.Now)
+}
+
 func provideOptions(config Config, stores Stores, log *zap.Logger) application.Options {
 	return application.Options{
 		Now: config.Now, Timeout: or(config.StoreTimeout, stores.Timeout), Queue: config.Queue, Batch: stores.Batch,

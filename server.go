@@ -80,11 +80,11 @@ func (s *Server) reload(rules domain.Rules, err error) {
 	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(rules.Policies)), zap.Int("routes", len(rules.Routes.All())))
 }
 
-func (s *Server) reportPrune(removed int, err error) {
+func (s *Server) reportPrune(pruned application.Pruned, err error) {
 	switch {
 	case err != nil:
-		s.log.Error("prune failed", zap.Int("removed", removed), zap.Error(err))
-	case removed > 0:
-		s.log.Info("pruned", zap.Int("windows", removed))
+		s.log.Error("prune failed", zap.Int("windows", pruned.Windows), zap.Int("calls", pruned.Calls), zap.Error(err))
+	case pruned != application.Pruned{}:
+		s.log.Info("pruned", zap.Int("windows", pruned.Windows), zap.Int("calls", pruned.Calls))
 	}
 }

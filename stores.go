@@ -147,6 +147,7 @@ type sqlStore interface {
 	domain.AuditLog
 	domain.Sweeper
 	domain.Quotas
+	domain.CallPruner
 	httpapi.Pinger
 	Close() error
 }
@@ -154,7 +155,7 @@ type sqlStore interface {
 // together are the stores of one database that has everything.
 func together(store sqlStore) (Stores, func(), error) {
 	return Stores{
-		Limiter: application.Stores{Units: store, Counter: store, Sweeper: store, Quotas: store},
+		Limiter: application.Stores{Units: store, Counter: store, Sweeper: store, Quotas: store, Calls: store},
 		Log:     store, Ready: store,
 	}, func() { store.Close() }, nil
 }

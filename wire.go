@@ -43,6 +43,12 @@ func NewHistory(ctx context.Context, config Config) (*application.History, func(
 	panic(wire.Build(provideLogger, openStores, wire.FieldsOf(new(Stores), "Log"), application.NewHistory))
 }
 
+// NewVerifier opens log and counters to hold one against the other. The function it
+// returns closes them.
+func NewVerifier(ctx context.Context, config Config) (*application.Verifier, func(), error) {
+	panic(wire.Build(provideLogger, openStores, provideVerifier))
+}
+
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.
 func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), error) {
 	panic(wire.Build(limiting))

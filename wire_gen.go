@@ -89,6 +89,23 @@ func NewHistory(ctx context.Context, config Config) (*application.History, func(
 	}, nil
 }
 
+// NewVerifier opens log and counters to hold one against the other. The function it
+// returns closes them.
+func NewVerifier(ctx context.Context, config Config) (*application.Verifier, func(), error) {
+	logger, err := provideLogger(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	stores, cleanup, err := openStores(ctx, config, logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	verifier := provideVerifier(config, stores)
+	return verifier, func() {
+		cleanup()
+	}, nil
+}
+
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.
 func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), error) {
 	rules, err := provideRules(config)

@@ -13,22 +13,24 @@ import (
 // Limiter decides hits. It is safe for concurrent use; any number of limiters,
 // in this process and in others, may share a store and stay exact together.
 type Limiter struct {
-	rules     *Rules
-	quotas    *quotas
-	counter   domain.Counter
-	sweeper   domain.Sweeper
-	committer *committer
-	refusals  *refusals
-	now       func() time.Time
-	timeout   time.Duration
+	rules      *Rules
+	quotas     *quotas
+	counter    domain.Counter
+	sweeper    domain.Sweeper
+	callPruner domain.CallPruner
+	committer  *committer
+	refusals   *refusals
+	now        func() time.Time
+	timeout    time.Duration
 }
 
 // Stores are the ports that a limiter stands on, often one adapter for all.
 type Stores struct {
 	Units   domain.UnitOfWork
-	Counter domain.Counter // only to look; what changes goes through Units
-	Sweeper domain.Sweeper // nil if the store forgets by itself
-	Quotas  domain.Quotas  // nil if no key has a limit of its own
+	Counter domain.Counter    // only to look; what changes goes through Units
+	Sweeper domain.Sweeper    // nil if the store forgets by itself
+	Quotas  domain.Quotas     // nil if no key has a limit of its own
+	Calls   domain.CallPruner // nil if the log keeps everything, or forgets by itself
 }
 
 // Options tune a limiter. The zero value is good.
@@ -89,14 +91,15 @@ func NewLimiter(rules *Rules, stores Stores, options Options) (*Limiter, func())
 	options = options.withDefaults()
 	committer := newCommitter(stores.Units, options)
 	l := &Limiter{
-		rules:     rules,
-		quotas:    newQuotas(stores.Quotas, options),
-		counter:   stores.Counter,
-		sweeper:   stores.Sweeper,
-		committer: committer,
-		refusals:  committer.refusals,
-		now:       options.Now,
-		timeout:   options.Timeout,
+		rules:      rules,
+		quotas:     newQuotas(stores.Quotas, options),
+		counter:    stores.Counter,
+		sweeper:    stores.Sweeper,
+		callPruner: stores.Calls,
+		committer:  committer,
+		refusals:   committer.refusals,
+		now:        options.Now,
+		timeout:    options.Timeout,
 	}
 	if stores.Quotas == nil {
 		return l, committer.close

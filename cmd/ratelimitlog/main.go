@@ -39,12 +39,13 @@ type cli struct {
 
 	Serve      serveCmd    `cmd:"" help:"Run the HTTP server."`
 	Migrate    migrateCmd  `cmd:"" help:"Create the database, or bring its schema up to date."`
-	Prune      pruneCmd    `cmd:"" help:"Remove windows that can no longer matter."`
+	Prune      pruneCmd    `cmd:"" help:"Remove windows that can no longer matter, and calls that the policies do not keep."`
 	Hit        hitCmd      `cmd:"" help:"Decide one hit. Exit status 0: allowed, 3: refused."`
 	Status     statusCmd   `cmd:"" help:"Show the counters of a key, without counting."`
 	Quota      quotaCmd    `cmd:"" help:"Show or change the limits that keys have of their own."`
 	Reset      resetCmd    `cmd:"" help:"Forget what a key has used; a running server notices within a second."`
 	Calls      callsCmd    `cmd:"" help:"Show the audit log, newest first."`
+	Verify     verifyCmd   `cmd:"" help:"Hold the audit log against the counters. Exit status 1: they do not agree, or it cannot be told."`
 	PolicyFile policiesCmd `cmd:"" name:"policies" help:"Check, list or show an example of a policy file."`
 	Version    versionCmd  `cmd:"" help:"Show the version."`
 }

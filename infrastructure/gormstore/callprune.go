@@ -148,7 +148,7 @@ func (p *pruner) doomed(span idSpan, ends logEnds, cut int64) (doomed []int64, e
 
 // remove deletes rows and what is derived from them.
 func (p *pruner) remove(db *gorm.DB, doomed []int64) (removed int, err error) {
-	var gone []callRow
+	var gone []callHash
 	err = db.Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}, {Name: "hash"}}}).Where("id IN ?", doomed).Delete(&gone).Error
 	if err != nil || len(gone) == 0 { // somebody else has
 		return 0, err
@@ -165,7 +165,7 @@ func (p *pruner) remove(db *gorm.DB, doomed []int64) (removed int, err error) {
 			return 0, err
 		}
 	}
-	note := pruneRow{Policy: p.prune.Policy, Through: last.ID, Removed: int64(len(gone)), PrunedAt: stamp(p.prune.At), Hash: last.Full.Hash}
+	note := pruneRow{Policy: p.prune.Policy, Through: last.ID, Removed: int64(len(gone)), PrunedAt: stamp(p.prune.At), Hash: last.Hash}
 	return len(gone), db.Clauses(clause.OnConflict{
 		Columns: []clause.Column{{Name: "policy"}},
 		DoUpdates: clause.Assignments(map[string]any{

@@ -96,14 +96,20 @@ func (s *callSearch) fetch(table string, where func(*gorm.DB) *gorm.DB) error {
 		if s.query.OldestFirst {
 			order = "id"
 		}
-		var rows []callRow
-		if err := db.Order(order).Limit(s.missing()).Find(&rows).Error; err != nil {
+		rows, err := db.Select(callColumns).Order(order).Limit(s.missing()).Rows()
+		if err != nil {
 			return err
 		}
-		for i := range rows {
-			s.found = append(s.found, rows[i].call())
+		defer rows.Close()
+		var reader callReader
+		for rows.Next() {
+			call, err := reader.call(rows)
+			if err != nil {
+				return err
+			}
+			s.found = append(s.found, call)
 		}
-		return nil
+		return rows.Err()
 	})
 }
 

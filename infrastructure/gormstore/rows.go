@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"slices"
@@ -61,13 +62,58 @@ func isFull(calls []domain.Call) bool {
 	return slices.ContainsFunc(calls, func(c domain.Call) bool { return c.Coverage != "" || c.Actor != "" || c.Hash != "" })
 }
 
-// callRow is a row of api_calls as it is read.
-type callRow struct {
-	ID   int64
-	Full fullCallRow `gorm:"embedded"`
+// callColumns are the columns of api_calls in the order in which callReader reads them.
+// By hand: logs are read by the million, and to read a row by reflection takes GORM
+// several times as long.
+const callColumns = `id, called_at, kind, policy, key, cost, hits, allowed, shadow, count, refused, "limit", window_start, method, path, request_id, schedule, coverage, actor, hash`
+
+// callReader reads calls from rows. It keeps what neighbours have in common.
+type callReader struct {
+	texts                                map[string]string
+	calledAt, windowStart                any
+	kind, policy, method, path, schedule sql.RawBytes
+	limit                                sql.NullInt64
+	coverage, actor, hash                sql.NullString
 }
 
-func (callRow) TableName() string { return "api_calls" }
+func (r *callReader) call(rows *sql.Rows) (c domain.Call, err error) {
+	err = rows.Scan(&c.ID, &r.calledAt, &r.kind, &r.policy, &c.Key, &c.Cost, &c.Hits, &c.Allowed, &c.Shadow, &c.Count, &c.Refused,
+		&r.limit, &r.windowStart, &r.method, &r.path, &c.RequestID, &r.schedule, &r.coverage, &r.actor, &r.hash)
+	if err != nil {
+		return c, err
+	}
+	c.Kind, c.Policy, c.Schedule = domain.CallKind(r.text(r.kind)), r.text(r.policy), r.text(r.schedule)
+	c.Method, c.Path, c.Actor = r.text(r.method), r.text(r.path), r.actor.String
+	c.Coverage, c.Hash = r.coverage.String, r.hash.String
+	if c.Limit = domain.Unlimited; r.limit.Valid {
+		c.Limit = r.limit.Int64
+	}
+	if c.At, err = timeOf(r.calledAt); err == nil && r.windowStart != nil {
+		c.WindowStart, err = timeOf(r.windowStart)
+	}
+	return c, err
+}
+
+// text is a text that is likely to have been there before.
+func (r *callReader) text(b []byte) string {
+	text, known := r.texts[string(b)]
+	if !known {
+		if r.texts == nil || len(r.texts) >= 256 {
+			r.texts = map[string]string{}
+		}
+		text = string(b)
+		r.texts[text] = text
+	}
+	return text
+}
+
+// callHash is a row of api_calls that was removed.
+type callHash struct {
+	ID   int64
+	Hash *string
+}
+
+func (callHash) TableName() string { return "api_calls" }
 
 // callValues appends the call's values in the order of newCallRow.
 func (r *runner) callValues(values []any, call *domain.Call) []any {
@@ -86,20 +132,6 @@ func (r *runner) callValues(values []any, call *domain.Call) []any {
 // fullCallValues appends the call's values in the order of fullCallRow.
 func (r *runner) fullCallValues(values []any, call *domain.Call) []any {
 	return append(r.callValues(values, call), nullText(call.Coverage), nullText(call.Actor), nullText(call.Hash))
-}
-
-func (c *callRow) call() domain.Call {
-	r := &c.Full.Row
-	call := domain.Call{
-		ID: c.ID, Kind: domain.CallKind(r.Kind), At: time.Time(r.CalledAt), Policy: r.Policy, Key: r.Key, Cost: r.Cost, Hits: r.Hits,
-		Allowed: r.Allowed, Shadow: r.Shadow, Count: r.Count, Refused: r.Refused, Limit: limitOf(r.Limit),
-		Schedule: r.Schedule, Coverage: textOf(c.Full.Coverage), Hash: textOf(c.Full.Hash),
-		Origin: domain.Origin{Method: r.Method, Path: r.Path, RequestID: r.RequestID, Actor: textOf(c.Full.Actor)},
-	}
-	if r.WindowStart != nil {
-		call.WindowStart = time.Time(*r.WindowStart)
-	}
-	return call
 }
 
 // textOf is the text that a column holds, where NULL is "", and nullText the reverse.
@@ -138,16 +170,22 @@ type instant time.Time
 
 // Scan implements [sql.Scanner].
 func (i *instant) Scan(column any) error {
+	t, err := timeOf(column)
+	*i = instant(t)
+	return err
+}
+
+// timeOf is the time that a column holds.
+func timeOf(column any) (time.Time, error) {
 	switch value := column.(type) {
 	case time.Time:
-		*i = instant(value.UTC())
-		return nil
+		return value.UTC(), nil
 	case string:
-		t, err := time.Parse(time.RFC3339, value)
-		*i = instant(t)
-		return err
+		return time.Parse(time.RFC3339, value)
+	case []byte:
+		return time.Parse(time.RFC3339, string(value))
 	}
-	return fmt.Errorf("a %T is no time", column)
+	return time.Time{}, fmt.Errorf("a %T is no time", column)
 }
 
 // stamp is a time to the millisecond in rows that GORM writes by itself.
