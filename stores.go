@@ -72,8 +72,9 @@ func scheme(dsn string) string {
 	return before
 }
 
-// openStores opens the stores that the DSN names.
-func openStores(ctx context.Context, config Config, log *zap.Logger) (Stores, func(), error) {
+// openStores opens the stores that the DSN names. The hasher is for them to wait for:
+// where it cannot be made nothing is opened.
+func openStores(ctx context.Context, config Config, _ domain.KeyHasher, log *zap.Logger) (Stores, func(), error) {
 	engine, err := config.engine()
 	if err != nil {
 		return Stores{}, nil, err

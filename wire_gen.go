@@ -22,16 +22,20 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 	if err != nil {
 		return nil, nil, err
 	}
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		return nil, nil, err
+	}
 	logger, err := provideLogger(config)
 	if err != nil {
 		return nil, nil, err
 	}
-	stores, cleanup, err := openStores(ctx, config, logger)
+	stores, cleanup, err := openStores(ctx, config, keyHasher, logger)
 	if err != nil {
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, stores, logger)
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup2()
@@ -50,12 +54,16 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	stores, cleanup, err := openStores(ctx, config, logger)
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	stores, cleanup, err := openStores(ctx, config, keyHasher, logger)
 	if err != nil {
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, stores, logger)
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
@@ -74,16 +82,20 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 
 // NewHistory opens the audit log to read it. The function it returns closes it.
 func NewHistory(ctx context.Context, config Config) (*application.History, func(), error) {
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		return nil, nil, err
+	}
 	logger, err := provideLogger(config)
 	if err != nil {
 		return nil, nil, err
 	}
-	stores, cleanup, err := openStores(ctx, config, logger)
+	stores, cleanup, err := openStores(ctx, config, keyHasher, logger)
 	if err != nil {
 		return nil, nil, err
 	}
 	auditLog := stores.Log
-	history := application.NewHistory(auditLog)
+	history := application.NewHistory(auditLog, keyHasher)
 	return history, func() {
 		cleanup()
 	}, nil
@@ -96,11 +108,15 @@ func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), e
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		return nil, nil, err
+	}
 	logger, err := provideLogger(config)
 	if err != nil {
 		return nil, nil, err
 	}
-	options := provideOptions(config, stores, logger)
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup()
@@ -118,7 +134,11 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, stores, logger)
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
@@ -139,6 +159,7 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 var limiting = wire.NewSet(
 	provideLogger,
 	provideRules,
+	provideKeyHasher,
 	provideOptions, wire.FieldsOf(new(Stores), "Limiter"), application.NewLimiter,
 )
 
