@@ -110,6 +110,7 @@ func TestNoTokenReachesTheLog(t *testing.T) {
 			method, target, _ := strings.Cut(route, " ")
 			s.send(t, http.DefaultClient, method, target, `{"limit":5}`, bearer(token)...)
 		}
+		s.raw(t, "GET /ping HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+token+"\r\nX bad: x\r\n\r\n") // cannot be read
 	}
 	s.stop()
 	if log := s.log.String(); strings.Contains(log, "t0ken") || !strings.Contains(log, `"status":403`) {

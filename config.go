@@ -55,6 +55,10 @@ type Config struct {
 	// role with. Without the first two what is theirs is closed, without the last one
 	// what is the client's is open. Default: none.
 	AdminToken, AuditToken, ClientToken string
+	// HashKeys names a file that holds a secret of 16 to 4096 bytes, not counting a newline
+	// at its end. With it keys are stored, logged and shown as hashes alone, see
+	// [domain.KeyHasher]; another secret starts all keys anew. Default: keys are as they are.
+	HashKeys string
 	// CORSOrigins are the origins like https://app.example.com whose scripts may use
 	// the server, "*" being all. Default: none.
 	CORSOrigins []string

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/logging"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
@@ -29,9 +30,9 @@ func provideVerifier(config Config, stores Stores) *application.Verifier {
 	return application.NewVerifier(stores.Log, stores.Limiter.Counter, config.Now)
 }
 
-func provideOptions(config Config, stores Stores, log *zap.Logger) application.Options {
+func provideOptions(config Config, keys domain.KeyHasher, stores Stores, log *zap.Logger) application.Options {
 	return application.Options{
-		Now: config.Now, Timeout: or(config.StoreTimeout, stores.Timeout), Queue: config.Queue, Batch: stores.Batch,
+		Now: config.Now, Timeout: or(config.StoreTimeout, stores.Timeout), Queue: config.Queue, Batch: stores.Batch, Keys: keys,
 		Report: func(err error) { log.Error("background work failed", zap.Error(err)) },
 		Outage: func(outage application.Outage) {
 			if !outage.Over {

@@ -48,6 +48,10 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		background.Go(func() { policyfile.Watch(ctx, s.config.PolicyFile, every, s.reload) })
 	}
 
+	if s.config.HashKeys != "" && readByOthers(s.config.HashKeys) {
+		s.log.Warn("the secret that keys are hashed with can be read by everybody", zap.String("file", s.config.HashKeys))
+	}
+
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(listener) }()
 	select {

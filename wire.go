@@ -18,6 +18,7 @@ import (
 var limiting = wire.NewSet(
 	provideLogger,
 	provideRules,
+	provideKeyHasher,
 	provideOptions,
 	wire.FieldsOf(new(Stores), "Limiter"),
 	application.NewLimiter,
@@ -40,7 +41,7 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 
 // NewHistory opens the audit log to read it. The function it returns closes it.
 func NewHistory(ctx context.Context, config Config) (*application.History, func(), error) {
-	panic(wire.Build(provideLogger, openStores, wire.FieldsOf(new(Stores), "Log"), application.NewHistory))
+	panic(wire.Build(provideLogger, provideKeyHasher, openStores, wire.FieldsOf(new(Stores), "Log"), application.NewHistory))
 }
 
 // NewVerifier opens log and counters to hold one against the other. The function it

@@ -31,7 +31,12 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, stores, logger)
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup2()
@@ -55,7 +60,12 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, stores, logger)
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
@@ -83,7 +93,12 @@ func NewHistory(ctx context.Context, config Config) (*application.History, func(
 		return nil, nil, err
 	}
 	auditLog := stores.Log
-	history := application.NewHistory(auditLog)
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	history := application.NewHistory(auditLog, keyHasher)
 	return history, func() {
 		cleanup()
 	}, nil
@@ -113,11 +128,15 @@ func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), e
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		return nil, nil, err
+	}
 	logger, err := provideLogger(config)
 	if err != nil {
 		return nil, nil, err
 	}
-	options := provideOptions(config, stores, logger)
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup()
@@ -135,7 +154,11 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, stores, logger)
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
@@ -156,6 +179,7 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 var limiting = wire.NewSet(
 	provideLogger,
 	provideRules,
+	provideKeyHasher,
 	provideOptions, wire.FieldsOf(new(Stores), "Limiter"), application.NewLimiter,
 )
 

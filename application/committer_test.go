@@ -310,8 +310,8 @@ func TestAHitThatOutlivesItsWindowIsNotAdmitted(t *testing.T) {
 	}()
 	<-entered
 	clock.advance(2 * time.Second)
-	if n, err := l.Prune(context.Background(), nil); n != 1 || err != nil {
-		t.Fatalf("pruned %d, %v", n, err)
+	if n, err := l.Prune(context.Background(), nil); n.Windows != 1 || err != nil {
+		t.Fatalf("pruned %+v, %v", n, err)
 	}
 	s.set(func() error { return nil })
 	close(release)

@@ -19,19 +19,24 @@ func checkPage(limit int) error {
 
 // History reads the audit log. It is safe for concurrent use.
 type History struct {
-	log domain.AuditLog
+	log  domain.AuditLog
+	keys domain.KeyHasher
 }
 
-// NewHistory reads from log.
-func NewHistory(log domain.AuditLog) *History { return &History{log: log} }
+// NewHistory reads from log. keys is the hasher of the limiters that write to it.
+func NewHistory(log domain.AuditLog, keys domain.KeyHasher) *History {
+	return &History{log: log, keys: keys}
+}
 
 // Calls returns one page of the log. To read on, ask again with Before (newest
 // first) or After (oldest first) set to the ID of the last call. A query that
-// makes no sense is an *[domain.InvalidError].
+// makes no sense is an *[domain.InvalidError]. A key may be named as it is or as the
+// log has it.
 func (h *History) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call, error) {
 	if err := checkPage(query.Limit); err != nil {
 		return nil, err
 	}
+	query.Key = h.keys.Lookup(query.Key)
 	if query.Key != "" {
 		if err := domain.CheckKey(query.Key); err != nil {
 			return nil, err

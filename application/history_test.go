@@ -10,7 +10,7 @@ import (
 )
 
 func TestHistoryRefusesQueriesThatMakeNoSense(t *testing.T) { // case 158
-	history := application.NewHistory(openStore(t))
+	history := application.NewHistory(openStore(t), domain.KeyHasher{})
 	for _, c := range []struct {
 		query domain.CallQuery
 		field string

@@ -14,6 +14,7 @@ import (
 // in this process and in others, may share a store and stay exact together.
 type Limiter struct {
 	rules      *Rules
+	keys       domain.KeyHasher
 	quotas     *quotas
 	counter    domain.Counter
 	sweeper    domain.Sweeper
@@ -47,6 +48,9 @@ type Options struct {
 	// FullWindows is how many used-up windows are remembered in memory, so that
 	// refusals are answered without the store. Default 32768.
 	FullWindows int
+	// Keys makes of keys what is kept and shown of them, see [Limiter.KeptAs]. Default:
+	// they stay as they are.
+	Keys domain.KeyHasher
 	// Outage is told when the store is down, and when it is back. Default: none is told.
 	Outage func(Outage)
 	// Report receives errors that no caller is there to receive: refusals that were
@@ -92,6 +96,7 @@ func NewLimiter(rules *Rules, stores Stores, options Options) (*Limiter, func())
 	committer := newCommitter(stores.Units, options)
 	l := &Limiter{
 		rules:      rules,
+		keys:       options.Keys,
 		quotas:     newQuotas(stores.Quotas, options),
 		counter:    stores.Counter,
 		sweeper:    stores.Sweeper,
@@ -130,9 +135,11 @@ func NewLimiter(rules *Rules, stores Stores, options Options) (*Limiter, func())
 // A cost above the limit can never pass and is an *InvalidError, but a limit of 0
 // refuses every hit, and a policy in shadow none.
 func (l *Limiter) Hit(ctx context.Context, hit domain.Hit) (domain.Decision, error) {
+	hit.Key = l.keys.Hash(hit.Key)
 	return l.hit(ctx, l.rules.inForce.Load(), hit)
 }
 
+// hit decides a hit whose key is what is kept of it.
 func (l *Limiter) hit(ctx context.Context, rules *ruleSet, hit domain.Hit) (domain.Decision, error) {
 	at := l.now()
 	var few [2]domain.Slot // on the stack: a refusal from memory needs them no longer
@@ -178,15 +185,21 @@ var errLate = fmt.Errorf("no answer in time: %w", domain.ErrUnavailable)
 // Policies are the policies in force, sorted by name.
 func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
 
+// KeptAs is what is kept of key and shown in its place, in decisions too: key itself,
+// or with [Options].Keys its hash. Only hits need the key itself; whatever else is
+// asked or done about a key may name it either way.
+func (l *Limiter) KeptAs(key string) string { return l.keys.Lookup(key) }
+
 // Ping reports why hits cannot be decided, or nil: it waits in the queue and runs an
 // empty unit of work.
 func (l *Limiter) Ping(ctx context.Context) error { return l.committer.ping(ctx) }
 
 // Counters looks at the counters of key under the policies, or under all that are
-// in force if none is named. It is a hit of cost 0.
+// in force if none is named. It is a hit of cost 0, but for how it may name the key,
+// see KeptAs.
 func (l *Limiter) Counters(ctx context.Context, key string, policies ...string) (domain.Decision, error) {
 	rules := l.rules.inForce.Load()
-	return l.hit(ctx, rules, domain.Hit{Key: key, Policies: rules.named(policies)})
+	return l.hit(ctx, rules, domain.Hit{Key: l.KeptAs(key), Policies: rules.named(policies)})
 }
 
 // Reset forgets the windows of key under each of the policies and writes that to
@@ -208,7 +221,7 @@ func (l *Limiter) reset(ctx context.Context, rules *ruleSet, hit domain.Hit) err
 		return err
 	}
 	at := l.now()
-	hit.Cost = 0
+	hit.Key, hit.Cost = l.KeptAs(hit.Key), 0
 	slots, _, err := l.plan(nil, rules, &hit, at)
 	if err != nil {
 		return err

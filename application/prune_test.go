@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
@@ -20,7 +21,7 @@ func TestPruneKeepsCurrentAndPreviousWindowsByTheirOwnLength(t *testing.T) { // 
 		if err != nil {
 			t.Fatal(err)
 		}
-		return removed
+		return removed.Windows
 	}
 	hour := domain.Hit{Key: "k", Policies: []string{"hour"}, Cost: 1}
 	mustHit(t, l, hit("k", 1))
@@ -45,13 +46,13 @@ func TestPruneWithTheClockSetBackRemovesNothingLiveOrFuture(t *testing.T) {
 	wantHits(t, l, "k", yes, yes, yes, no)
 	clock.set(newYear.Add(-24 * time.Hour))
 	wantHits(t, l, "past", yes)
-	if n, err := l.Prune(context.Background(), nil); n != 0 || err != nil {
-		t.Errorf("pruned %d, %v", n, err)
+	if n, err := l.Prune(context.Background(), nil); n.Windows != 0 || err != nil {
+		t.Errorf("pruned %+v, %v", n, err)
 	}
 	clock.set(newYear.Add(59 * time.Second))
 	wantCounter(t, l, "k", 4, 1)
-	if n, err := l.Prune(context.Background(), nil); n != 1 || err != nil {
-		t.Errorf("pruned %d, %v; want the window of yesterday", n, err)
+	if n, err := l.Prune(context.Background(), nil); n.Windows != 1 || err != nil {
+		t.Errorf("pruned %+v, %v; want the window of yesterday", n, err)
 	}
 	wantCounter(t, l, "k", 4, 1)
 }
@@ -70,14 +71,14 @@ func TestPruneWorksInBatchesShowsProgressAndCanBeInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	removed, err := l.Prune(ctx, func(int) { cancel() })
-	if !errors.Is(err, context.Canceled) || removed != 500 {
-		t.Errorf("interrupted after the first batch: removed %d, %v", removed, err)
+	removed, err := l.Prune(ctx, func(application.Pruned) { cancel() })
+	if !errors.Is(err, context.Canceled) || removed.Windows != 500 {
+		t.Errorf("interrupted after the first batch: removed %+v, %v", removed, err)
 	}
 	var told []int
-	removed, err = l.Prune(context.Background(), func(n int) { told = append(told, n) })
-	if removed != 1200 || err != nil || fmt.Sprint(told) != "[500 1000 1200]" {
-		t.Errorf("removed %d, %v; told %v", removed, err, told)
+	removed, err = l.Prune(context.Background(), func(n application.Pruned) { told = append(told, n.Windows) })
+	if removed.Windows != 1200 || err != nil || fmt.Sprint(told) != "[500 1000 1200]" {
+		t.Errorf("removed %+v, %v; told %v", removed, err, told)
 	}
 }
 
@@ -92,8 +93,8 @@ func TestPruneRunsByItselfAndOutlivesAFailure(t *testing.T) { // case 136
 	reports := make(chan error)
 	go func() {
 		defer close(ended)
-		l.PruneEvery(ctx, time.Millisecond, func(removed int, err error) {
-			if err == nil && removed == 0 {
+		l.PruneEvery(ctx, time.Millisecond, func(removed application.Pruned, err error) {
+			if err == nil && removed.Windows == 0 {
 				return
 			}
 			select {

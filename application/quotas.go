@@ -130,6 +130,7 @@ func (l *Limiter) UnsetQuota(ctx context.Context, policy, key string, origin dom
 }
 
 func (l *Limiter) changeQuota(ctx context.Context, change domain.QuotaChange, origin domain.Origin) error {
+	change.Key = l.KeptAs(change.Key)
 	if err := change.Check(); err != nil {
 		return err
 	}
@@ -157,6 +158,7 @@ func (l *Limiter) Quota(policy, key string) (domain.Quota, error) {
 	if err := l.checkQuotaQuery(policy); err != nil {
 		return domain.Quota{}, err
 	}
+	key = l.KeptAs(key)
 	if err := domain.CheckKey(key); err != nil {
 		return domain.Quota{}, err
 	}

@@ -38,7 +38,7 @@ func (l *Limiter) hitRoute(ctx context.Context, rules *ruleSet, route *domain.Ro
 		return domain.Decision{}, err
 	}
 	origin.Path = logged(origin.Path, route.Path)
-	d, err := l.hit(ctx, rules, domain.Hit{Key: key, Policies: route.Policies, Cost: 1, Origin: origin})
+	d, err := l.hit(ctx, rules, domain.Hit{Key: l.keys.Hash(key), Policies: route.Policies, Cost: 1, Origin: origin})
 	if err != nil {
 		return d, aboutHeader(err, route)
 	}

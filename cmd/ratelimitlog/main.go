@@ -32,6 +32,7 @@ type cli struct {
 	Policies     string         `type:"path" help:"YAML file of policies; \"policies example\" prints one."`
 	Limit        string         `default:"60" help:"Units per window of the policy \"default\", or unlimited."`
 	Window       string         `default:"1m" help:"Window of the policy \"default\": 10s, 1h30m, 1d, \"sliding 10s\" or \"calendar month Asia/Tokyo\"."`
+	HashKeys     *string        `placeholder:"SECRET-FILE" help:"File with a secret of 16 to 4096 bytes: keys are stored, logged and shown as hashes by it, and nowhere as they are."`
 	StoreTimeout *time.Duration `help:"How long a hit may wait for its decision. Default 250ms; with SQLite 5s."`
 	LogLevel     string         `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
 	LogFormat    string         `default:"console" enum:"console,json" help:"console for people, json for programs."`
@@ -59,6 +60,7 @@ func (c *cli) check() error {
 	}{
 		{"dsn", c.DSN == ""}, {"limit", c.Limit == ""}, {"window", c.Window == ""},
 		{"audit-dsn", c.AuditDSN == ""}, {"store-timeout", c.StoreTimeout != nil && *c.StoreTimeout == 0}, {"queue", c.Serve.Queue == 0},
+		{"hash-keys", c.HashKeys != nil && *c.HashKeys == ""},
 	} {
 		if setting.empty {
 			return &domain.InvalidError{Field: setting.name, Reason: "must not be empty or 0"}
@@ -107,6 +109,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		DSN: flags.DSN, AuditDSN: flags.AuditDSN, Synchronous: flags.Synchronous,
 		PolicyFile: flags.Policies, Limit: flags.Limit, Window: flags.Window,
 		LogLevel: flags.LogLevel, LogFormat: flags.LogFormat, LogTo: stderr,
+	}
+	if flags.HashKeys != nil {
+		config.HashKeys = *flags.HashKeys
 	}
 	if flags.StoreTimeout != nil {
 		config.StoreTimeout = *flags.StoreTimeout

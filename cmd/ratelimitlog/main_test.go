@@ -165,6 +165,8 @@ func TestMisuseIsToldWithExitStatusTwo(t *testing.T) {
 		{[]string{"calls", "-n-1"}, "number"},
 		{[]string{"serve", "--addr=127.0.0.1:0", "--prune-every=soon"}, "prune-every"},
 		{[]string{"serve", "--addr=127.0.0.1:0", "--queue=-1"}, "queue is -1"},
+		{[]string{"hit", "k", "--hash-keys="}, "hash-keys must not be empty"},
+		{[]string{"hit", "k", "--hash-keys=s3cret"}, "hash-keys names a file that cannot be read"},
 		{[]string{"hit", "k", "--store-timeout=-1s"}, "store-timeout is -1s"},
 	} {
 		c.want(2, m.args, m.text)
@@ -241,6 +243,41 @@ func TestQuotas(t *testing.T) {
 	for _, m := range [][]string{{"quota", "set", "alice", "-1"}, {"quota", "set", "alice", "1.5"}, {"quota", "set", "", "1"}, {"quota", "set", "alice"}, {"quota"}, {"quota", "set", "alice", "1", "--policy=nope"}} {
 		c.want(2, m)
 	}
+}
+
+// Every command that names a key finds by the key, and by its hash, what is kept of it.
+func TestCommandsWithHashKeysTellKeysOnlyAsHashes(t *testing.T) { // case 164
+	c := newCommand(t)
+	if err := os.WriteFile("keys.secret", []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var hashed string
+	want := func(status int, args []string, texts ...string) {
+		t.Helper()
+		if got := c.want(status, append(args, long, "--limit=2"), append(texts, hashed)...); strings.Contains(got, "sk_live_abc") {
+			t.Errorf("%q prints the key:\n%s", args, got)
+		}
+	}
+	t.Setenv("RATELIMITLOG_HASH_KEYS", "keys.secret")
+	var hit struct{ Key string }
+	decode(t, c.want(0, []string{"hit", "sk_live_abc", long, "--json"}), &hit)
+	hashed = hit.Key
+	for _, key := range []string{"sk_live_abc", hashed} {
+		want(0, []string{"status", key, "--json"}, `"count":1,`)
+		want(0, []string{"calls", "--key=" + key}, "allowed")
+		want(0, []string{"quota", "set", key, "5"}, "has the limit 5")
+		want(0, []string{"quota", "get", key}, "has the limit 5")
+		want(0, []string{"quota", "list"}, "has the limit 5")
+		want(0, []string{"quota", "unset", key}, "has no limit of its own")
+		want(2, []string{"quota", "get", key}, "no quota named")
+		want(0, []string{"reset", key}, "starts anew")
+		want(0, []string{"reset", key, "--json"}, `"reset":"done"`)
+		want(0, []string{"status", key, "--json"}, `"count":0,`)
+		want(0, []string{"hit", "sk_live_abc", "--json"}, `"count":1,`)
+	}
+	hashed = ""
+	want(0, []string{"hit", hit.Key, "--json"}, `"count":1,`) // to a hit a key of its own
+	want(0, []string{"status", "sk_live_abc", "--json", "--hash-keys=keys.secret"}, `"count":1,`)
 }
 
 func TestStatusAndResetOfSeveralPolicies(t *testing.T) {

@@ -358,6 +358,28 @@ func TestACountOutlivesTheServerThatMadeIt(t *testing.T) { // case 127
 	}
 }
 
+func TestACommandBesideAServerThatHashesKeysKnowsTheKey(t *testing.T) { // case 164
+	c := newCommand(t)
+	if err := os.WriteFile("keys.secret", []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shared := []string{"--hash-keys=keys.secret", "--limit=3", long}
+	s := startServer(t, "shared.db", append(shared, "--log-level=debug")...)
+	var a answers
+	load(t.Context(), &a, 1, 4, func(int, int) string { return "sk_live_abc" }, s.url) // the store decides all
+	if count := a.count["sk_live_abc"]; count[200] != 3 || count[429] != 1 {
+		t.Errorf("answered %v", count)
+	}
+	beside := func(args ...string) []string { return append(append(args, "--dsn=sqlite:shared.db"), shared...) }
+	c.want(0, beside("reset", "sk_live_abc"), "starts anew")
+	c.want(0, beside("hit", "sk_live_abc"), "2 of 3 left")
+	c.want(0, beside("status", "sk_live_abc"), "(attempted 1, refused 0)")
+	c.want(0, []string{"status", "sk_live_abc", "--dsn=sqlite:shared.db", "--limit=3", long}, "(attempted 0, refused 0)") // without the secret
+	if status := s.end(t, syscall.SIGTERM); status != 0 || strings.Contains(s.stderr.String(), "sk_live_abc") {
+		t.Errorf("exit status %d, log:\n%s", status, s.stderr)
+	}
+}
+
 func TestAKilledServerLosesNothingThatItAnswered(t *testing.T) { // cases 127, 130
 	file := filepath.Join(t.TempDir(), "test.db")
 	const limit = 400

@@ -49,6 +49,7 @@ func (c *quotaSetCmd) Run(console *console) error {
 		if err := limiter.SetQuota(console.ctx, quota, origin("quota set")); err != nil {
 			return err
 		}
+		quota.Key = limiter.KeptAs(quota.Key)
 		return console.printQuota(quota)
 	})
 }
@@ -60,8 +61,9 @@ func (c *quotaUnsetCmd) Run(console *console) error {
 		if err := limiter.UnsetQuota(console.ctx, c.Policy, c.Key, origin("quota unset")); err != nil {
 			return err
 		}
-		return console.print(map[string]string{"policy": c.Policy, "key": c.Key, "quota": "unset"},
-			"policy %s: %s has no limit of its own\n", c.Policy, quote(c.Key))
+		key := limiter.KeptAs(c.Key)
+		return console.print(map[string]string{"policy": c.Policy, "key": key, "quota": "unset"},
+			"policy %s: %s has no limit of its own\n", c.Policy, quote(key))
 	})
 }
 

@@ -14,8 +14,9 @@ type resetCmd struct {
 
 func (c *resetCmd) Run(console *console) error {
 	var names []string
+	var key string
 	err := console.withLimiter(func(limiter *application.Limiter) error {
-		names = c.names(limiter)
+		names, key = c.names(limiter), limiter.KeptAs(c.Key)
 		return limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: origin("reset")})
 	})
 	if err != nil {
@@ -23,7 +24,7 @@ func (c *resetCmd) Run(console *console) error {
 	}
 	var human strings.Builder
 	for _, name := range names {
-		human.WriteString("policy " + name + ": " + quote(c.Key) + " starts anew\n")
+		human.WriteString("policy " + name + ": " + quote(key) + " starts anew\n")
 	}
-	return console.print(map[string]any{"key": c.Key, "policies": names, "reset": "done"}, "%s", human.String())
+	return console.print(map[string]any{"key": key, "policies": names, "reset": "done"}, "%s", human.String())
 }

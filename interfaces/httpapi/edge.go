@@ -143,7 +143,11 @@ func (s *Server) noHandler(c *fiber.Ctx, err error) error {
 		return nil
 	}
 	failed := func(*fiber.Ctx, asked) error { return err }
-	if e := (*fiber.Error)(nil); !errors.As(err, &e) || !unread[e.Code] && !(e.Code == fiber.StatusNotFound && s.misspelled(c)) {
+	switch e := (*fiber.Error)(nil); {
+	case errors.As(err, &e) && unread[e.Code]:
+		err = fiber.NewError(e.Code) // its own text may quote the request, with the secrets in it
+	case e != nil && e.Code == fiber.StatusNotFound && s.misspelled(c):
+	default:
 		failed = s.limited(failed)
 	}
 	return s.around("", failed)(c)

@@ -90,6 +90,7 @@ func (s *Server) setQuota(c *fiber.Ctx, r asked) error {
 	if err := s.limiter.SetQuota(c.UserContext(), quota, quotaOrigin(c, r)); err != nil {
 		return err
 	}
+	quota.Key = s.limiter.KeptAs(quota.Key)
 	return sendQuota(c, quota)
 }
 

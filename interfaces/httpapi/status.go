@@ -20,7 +20,7 @@ func (s *Server) status(c *fiber.Ctx, _ asked) error {
 	if err != nil {
 		return err
 	}
-	decision, err := s.limiter.Hit(c.UserContext(), domain.Hit{Key: key, Policies: []string{policy}})
+	decision, err := s.limiter.Counters(c.UserContext(), key, policy)
 	if err != nil {
 		return err
 	}
