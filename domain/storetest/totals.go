@@ -260,8 +260,14 @@ func testTotals(t *testing.T, store, other domain.AuditLog) {
 		wantTotals(t, totaler, domain.TotalQuery{Path: unique + "_", By: domain.UsageByPath}, map[string]sum{unique + "_": {allowed: 64}})
 	})
 
+	// Hits that were there before weigh so much more than those that arrive that both can
+	// be told from the sum.
 	t.Run("every hit that was there is in the sum once while others arrive", func(t *testing.T) {
+		const before, weight = 50, 1 << 20
 		key := draw("key")
+		heavy, none := allowed("p", key, "/"), refused("p", key, "/")
+		heavy.Cost, none.Cost = weight, weight
+		mustAppend(t, store, slices.Repeat([]domain.Call{heavy, none}, before)...)
 		var begun, done atomic.Int64
 		concurrently(8, func(g int) {
 			log, totaler := []domain.AuditLog{store, other}[g%2], []domain.Totaler{totaler, second}[g/2%2]
@@ -271,12 +277,15 @@ func testTotals(t *testing.T, store, other domain.AuditLog) {
 				mustAppend(t, log, calls...)
 				least := done.Add(int64(len(calls) / 2))
 				got := totals(t, totaler, of(key))["p"]
-				if most := begun.Load(); min(got.allowed, got.refused) < least || max(got.allowed, got.refused) > most {
-					t.Errorf("%+v units, want %d to %d of each", got, least, most)
+				most := begun.Load()
+				for _, units := range []int64{got.allowed, got.refused} {
+					if units/weight != before || units%weight < least || units%weight > most {
+						t.Errorf("the sum has %d of %d hits that were there, and of others %d, want %d to %d", units/weight, before, units%weight, least, most)
+					}
 				}
 			}
 		})
-		want := done.Load()
+		want := before*weight + done.Load()
 		wantTotals(t, totaler, of(key), map[string]sum{"p": {allowed: want, refused: want}})
 	})
 

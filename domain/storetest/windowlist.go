@@ -78,10 +78,10 @@ func testWindowLister(t *testing.T, store, other domain.Counter) {
 		policy := draw("p")
 		var all []domain.LedgerWindow
 		var takes []domain.Take
-		for _, policy := range []string{policy, policy + "A", policy + "a", policy + " ", policy + "é"} {
-			for _, key := range []string{"b", "a", "A", "a ", "Z", "é", "a:", "a%", "😀"} {
-				for _, schedule := range []string{"fixed 1m", "fixed 1M", "sliding 1m"} {
-					for _, start := range []int64{0, 2, 10, -60} {
+		for _, policy := range []string{policy, policy + "A", policy + "a"} {
+			for _, key := range []string{"b", "a", "A", "a ", "Z", "é", "😀"} {
+				for _, schedule := range []string{"sliding 1m", "fixed 1m"} {
+					for _, start := range []int64{2, 10, -60} {
 						s := slot(policy, key, 100, at)
 						s.Schedule, s.Window.Start = schedule, at.Add(time.Duration(start)*time.Second)
 						takes, all = append(takes, take(1, s)), append(all, held(s, 1, 0))
@@ -90,7 +90,7 @@ func testWindowLister(t *testing.T, store, other domain.Counter) {
 			}
 		}
 		mustTake(t, store, takes...)
-		for _, size := range []int{1, 7, 100, 1000} {
+		for _, size := range []int{1, 7, 1000} {
 			want(t, list(t, policy, size), all...)
 		}
 	})
