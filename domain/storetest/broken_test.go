@@ -88,7 +88,7 @@ var brokenStores = []broken{
 				s.Limit++
 			}
 		}}},
-	{"refuses the last unit", []string{"Take/admits exactly the limit and shows the attempts beyond", "Numbers/limits are exact to the unit at the largest"},
+	{"refuses the last unit", []string{"Take/admits exactly the limit and shows the attempts beyond", "Model/any takes agree with a plain model", "Numbers/limits are exact to the unit at the largest"},
 		faults{slot: func(_ *memory, s *domain.Slot) { s.Limit-- }}},
 	{"charges refusals", []string{"Take/refused units are not charged", "Shadow/a slot that leaves the shadow starts from what was used"},
 		faults{write: func(t domain.Tally) domain.Tally { return domain.Tally{Count: t.Count} }}},
