@@ -38,7 +38,11 @@ func testLongLog(t *testing.T, store, other domain.AuditLog) {
 	if sums {
 		t.Run("a long log is added up by anything, at once and later", func(t *testing.T) {
 			defer tellSeed(t, seed)
-			for end := time.Now().Add(lingering); log.wantTotals(t, totaler, random) && time.Now().Before(end); {
+			begin := time.Now()
+			for round := 0; round < 2 || time.Since(begin) < lingering; round++ {
+				if !log.wantTotals(t, totaler, random) {
+					return
+				}
 			}
 		})
 	}
