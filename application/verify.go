@@ -357,7 +357,7 @@ func (r *verification) checkCounts(call *domain.Call) {
 		r.fault(callFault(call, fmt.Sprintf("the call was made at %s, which is not in its window", call.At.Format(time.RFC3339Nano))))
 	}
 	window.uncovered = window.uncovered || call.Coverage != ""
-	units := saturatedUnits(call)
+	units := call.Units()
 	count, refused := units, int64(0)
 	if !call.Allowed {
 		refused = units
@@ -390,13 +390,6 @@ func (r *verification) forget() {
 
 func callFault(call *domain.Call, detail string) Fault {
 	return Fault{Table: "api_calls", ID: call.ID, Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, WindowStart: call.WindowStart, Detail: detail}
-}
-
-func saturatedUnits(call *domain.Call) int64 {
-	if call.Cost > 0 && call.Hits > math.MaxInt64/call.Cost {
-		return math.MaxInt64
-	}
-	return call.Cost * call.Hits
 }
 
 func saturatedSum(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
@@ -577,15 +570,7 @@ func (r *verification) finish(ctx context.Context) error {
 	for _, o := range r.open {
 		open = append(open, o)
 	}
-	slices.SortFunc(open, func(a, b openWindow) int {
-		switch {
-		case before(&a.window, &b.window):
-			return -1
-		case before(&b.window, &a.window):
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(open, func(a, b openWindow) int { return a.window.ID().Compare(b.window.ID()) })
 	for _, o := range open {
 		w := &o.window
 		detail := fmt.Sprintf("count is %d and refused %d, and the log has no call of the window", w.Tally.Count, w.Tally.Refused)
@@ -623,14 +608,4 @@ func (r *verification) checkEnds(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func before(a, b *domain.LedgerWindow) bool {
-	if a.Policy != b.Policy {
-		return a.Policy < b.Policy
-	}
-	if a.Key != b.Key {
-		return a.Key < b.Key
-	}
-	return a.Start.Before(b.Start)
 }

@@ -1,6 +1,10 @@
 package domain
 
-import "time"
+import (
+	"math"
+	"math/bits"
+	"time"
+)
 
 // Call is one remembered event: the decision of one policy over a hit, or over
 // several refused ones alike, or what an administrator did.
@@ -42,6 +46,14 @@ type Call struct {
 	Origin
 }
 
+// Units is Cost × Hits, the largest int64 if it is more.
+func (c *Call) Units() int64 {
+	if hi, lo := bits.Mul64(uint64(c.Cost), uint64(c.Hits)); hi == 0 && lo <= math.MaxInt64 {
+		return int64(lo)
+	}
+	return math.MaxInt64
+}
+
 // CallKind says what a call remembers.
 type CallKind string
 
@@ -70,6 +82,10 @@ func (k CallKind) InWindow() bool { return k == CallHit }
 
 // HasLimit reports whether calls of this kind tell a limit.
 func (k CallKind) HasLimit() bool { return k == CallHit || k == CallQuotaSet || k == CallPolicySet }
+
+// Ages reports whether calls of this kind are removed when they are old. Those that
+// tell which policies were in force explain all others, and are few.
+func (k CallKind) Ages() bool { return k != CallPolicySet && k != CallPolicyRemoved }
 
 // IsAdministration reports whether calls of this kind are what somebody did to the
 // limiter, not to a limit.

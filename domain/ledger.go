@@ -1,7 +1,9 @@
 package domain
 
 import (
+	"cmp"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -55,6 +57,13 @@ func (s *Slot) ID() WindowID {
 // ID identifies the window.
 func (w *LedgerWindow) ID() WindowID {
 	return WindowID{Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, Start: w.Start.Unix()}
+}
+
+// Compare orders windows by the bytes of policy, key and schedule, and then by start.
+// It is negative if id comes first, 0 if both are the same.
+func (id WindowID) Compare(other WindowID) int {
+	return cmp.Or(strings.Compare(id.Policy, other.Policy), strings.Compare(id.Key, other.Key),
+		strings.Compare(id.Schedule, other.Schedule), cmp.Compare(id.Start, other.Start))
 }
 
 // NewLedger lists the windows of takes.

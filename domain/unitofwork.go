@@ -28,16 +28,44 @@ type Sweeper interface {
 // CallPruner is implemented by logs that keep calls until they are told to let go.
 // Like the AuditLog it is safe for concurrent use.
 type CallPruner interface {
+	// PruneCalls goes through the calls of a policy that age, see [CallKind.Ages], in the order of IDs and removes
+	// those that are beyond the newest prune.Most or were made before prune.Before, at
+	// most prune.Limit. The first call that is neither ends it: those behind it that
+	// were made before may stay as long as it does. Nothing else is removed.
+	//
+	// It returns how many calls it removed, and whether there may be more to remove now.
+	// It holds writers up only as long as removing so many takes.
 	PruneCalls(ctx context.Context, prune Prune) (removed int, more bool, err error)
 
 	// PrunedCalls tells of each policy of which calls have been removed what is gone.
 	PrunedCalls(ctx context.Context) ([]PrunedCalls, error)
 }
 
+// Prune says which calls are to be removed.
+type Prune struct {
+	// Policy is the one whose calls these are.
+	Policy string
+	// At is the time of the pruning, which [PrunedCalls] tells, to the millisecond.
+	At time.Time
+	// Before is when calls to keep were made at the earliest, to the millisecond. The
+	// zero time removes none for its age.
+	Before time.Time
+	// Most is how many calls to keep at most, the newest by ID. 0 removes none for
+	// their number.
+	Most int64
+	// Limit is how many calls to remove at most, at least 1.
+	Limit int
+}
+
+// Old reports whether the call was made before prune.Before.
+func (p *Prune) Old(c *Call) bool {
+	return !p.Before.IsZero() && c.At.Before(CeilMilli(p.Before))
+}
+
 // PrunedCalls is what was removed from the log of a policy's calls.
 type PrunedCalls struct {
 	Policy string
-	// Through is the ID of the last call that was removed. Removed is how many there were.
+	// Through is the largest ID that was removed. Removed is how many calls there were.
 	Through, Removed int64
 	// At is when the last ones were removed, by the clock of who did it.
 	At time.Time
@@ -45,18 +73,12 @@ type PrunedCalls struct {
 	Hash string
 }
 
-// WindowLister is implemented by stores that can tell which windows they hold.
+// WindowLister is implemented by stores that can tell which windows they hold. It is
+// safe for concurrent use.
 type WindowLister interface {
-	// Windows returns windows in the byte order of policy, key, schedule and then by
-	// start, those beyond after, at most limit of them. After each call the store may
-	// have changed; a window that is there all the while is returned once.
+	// Windows returns the windows beyond after, in the order of [WindowID.Compare], at
+	// most limit of them; the zero LedgerWindow is before all. Of after only the identity
+	// counts. Windows that were never hit need not be among them. After each call the
+	// store may have changed; a window that is there all the while is returned once.
 	Windows(ctx context.Context, after LedgerWindow, limit int) ([]LedgerWindow, error)
-}
-
-type Prune struct {
-	Policy string
-	At     time.Time
-	Before time.Time
-	Most   int64
-	Limit  int
 }

@@ -88,7 +88,7 @@ var brokenStores = []broken{
 				s.Limit++
 			}
 		}}},
-	{"refuses the last unit", []string{"Take/admits exactly the limit and shows the attempts beyond", "Numbers/limits are exact to the unit at the largest"},
+	{"refuses the last unit", []string{"Take/admits exactly the limit and shows the attempts beyond", "Model/any takes agree with a plain model", "Numbers/limits are exact to the unit at the largest"},
 		faults{slot: func(_ *memory, s *domain.Slot) { s.Limit-- }}},
 	{"charges refusals", []string{"Take/refused units are not charged", "Shadow/a slot that leaves the shadow starts from what was used"},
 		faults{write: func(t domain.Tally) domain.Tally { return domain.Tally{Count: t.Count} }}},
@@ -215,7 +215,8 @@ var brokenStores = []broken{
 		faults{keeps: true}},
 	{"does not mind the context", []string{"Context/nothing is taken once the context has ended", "Context/looking and resetting end with the context",
 		"AuditLog/ends with the context, and nothing is half appended", "UnitOfWork/a context that ends keeps all or nothing", "Sweep/ends with the context",
-		"Quotas/a change ends with the context, and neither quota nor log is kept"}, faults{deaf: true}},
+		"Quotas/a change ends with the context, and neither quota nor log is kept", "Totals/ends with the context",
+		"Prune/ends with the context, and removes nothing", "WindowLister/ends with the context"}, faults{deaf: true}},
 	{"stops halfway when the context ends", []string{"Context/a context that ends on the way leaves nothing half done"}, faults{decide: interrupted}},
 
 	// Forgetting.
@@ -312,7 +313,7 @@ var brokenStores = []broken{
 			q.After++
 		}
 	})},
-	{"pages by offset", []string{"Pages/who reads back while rows arrive sees every older call once"}, byOffset()},
+	{"pages by offset", []string{"Pages/who reads back while rows arrive sees every older call once", "Filters/filtered pages lose and repeat nothing while rows arrive"}, byOffset()},
 	{"cuts pages before it filters", []string{"Pages/a filter does not shorten pages"}, faults{matches: byKey, page: filterLast}},
 	{"gives IDs before it commits", []string{"Pages/who follows the log while rows arrive sees every call once"}, faults{append: func(h *handle, calls []domain.Call) error {
 		first := h.state.lastID

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type state struct {
 	calls   []domain.Call
 	lastID  int64
 	quotas  map[[2]string]domain.QuotaChange // by policy and key
+	pruned  map[string]domain.PrunedCalls    // by policy
 }
 
 type row struct {
@@ -53,9 +55,21 @@ type faults struct {
 	quota   func(m *memory, c *domain.QuotaChange, call *domain.Call) bool                    // changes another quota; false if none
 	list    func(after *string, quotas []domain.Quota)                                        // lists quotas otherwise
 	tells   func(after *int64, c domain.QuotaChange) bool                                     // whether to tell a change
-	dirty   bool                                                                              // lets others in while work runs
-	keeps   bool                                                                              // reads the caller's slices later
-	deaf    bool                                                                              // does not mind the context
+	total   func(q domain.TotalQuery, c *domain.Call) bool                                    // adds up another call; false if none
+	sum     func(q domain.TotalQuery, total *domain.Total)                                    // adds up something else of a call
+	sums    func(h *handle, q domain.TotalQuery) []domain.Total                               // adds up otherwise
+	agesAll bool                                                                              // prunes what must stay
+	prune   func(m *memory, p *domain.Prune)                                                  // prunes something else
+	alike   func(policy, other string) bool                                                   // takes a policy for another
+	order   func(calls []domain.Call)                                                         // prunes in another order
+	goes    func(c domain.Call, goes bool) bool                                               // prunes other calls
+	pruned  func(told *domain.PrunedCalls)                                                    // remembers otherwise what is gone
+	pruning func(h *handle)                                                                   // lets others in while it prunes
+	curt    bool                                                                              // never says that there is more to prune
+	windows func(after domain.LedgerWindow, limit int, all []domain.LedgerWindow) []domain.LedgerWindow
+	dirty   bool // lets others in while work runs
+	keeps   bool // reads the caller's slices later
+	deaf    bool // does not mind the context
 }
 
 // handle is one of several on a memory.
@@ -65,7 +79,9 @@ type handle struct {
 }
 
 func newMemory(f faults) *memory {
-	return &memory{faults: f, state: state{windows: map[domain.WindowID]row{}, quotas: map[[2]string]domain.QuotaChange{}}}
+	return &memory{faults: f, state: state{
+		windows: map[domain.WindowID]row{}, quotas: map[[2]string]domain.QuotaChange{}, pruned: map[string]domain.PrunedCalls{},
+	}}
 }
 
 func (m *memory) open() *handle { return &handle{m, new(sync.Mutex)} }
@@ -150,7 +166,7 @@ func (h *handle) Do(ctx context.Context, work func(domain.Counter, domain.AuditL
 }
 
 func (m *memory) copy() state {
-	return state{maps.Clone(m.state.windows), slices.Clip(m.state.calls), m.state.lastID, maps.Clone(m.state.quotas)}
+	return state{maps.Clone(m.state.windows), slices.Clip(m.state.calls), m.state.lastID, maps.Clone(m.state.quotas), maps.Clone(m.state.pruned)}
 }
 
 // fill reads the windows of a ledger.
@@ -290,34 +306,27 @@ func (u unit) Calls(_ context.Context, query domain.CallQuery) ([]domain.Call, e
 	if u.query != nil {
 		u.query(&query)
 	}
-	matches := match
-	if u.matches != nil {
-		matches = u.matches
+	enough := query.Limit
+	if u.page != nil {
+		enough = math.MaxInt
 	}
-	var all []domain.Call
-	for _, call := range u.state.calls {
-		if matches(query, call) {
-			all = append(all, call)
+	all := []domain.Call{}
+	for i := 0; i < len(u.state.calls) && len(all) < enough; i++ {
+		call := &u.state.calls[i]
+		if !query.OldestFirst {
+			call = &u.state.calls[len(u.state.calls)-1-i]
 		}
-	}
-	if !query.OldestFirst {
-		slices.Reverse(all)
+		if u.matches == nil && query.Matches(call) || u.matches != nil && u.matches(query, *call) {
+			all = append(all, *call)
+		}
 	}
 	if u.page != nil {
 		return u.page(u.memory, asked, all), nil
 	}
-	return all[:min(query.Limit, len(all))], nil
+	return all, nil
 }
 
-func match(query domain.CallQuery, c domain.Call) bool {
-	switch {
-	case query.Policy != "" && query.Policy != c.Policy, query.Key != "" && query.Key != c.Key:
-		return false
-	case query.After > 0 && c.ID <= query.After, query.Before > 0 && c.ID >= query.Before:
-		return false
-	}
-	return query.Outcome == "" || c.Kind == domain.CallHit && c.Allowed == (query.Outcome == domain.OutcomeAllowed)
-}
+func match(query domain.CallQuery, c domain.Call) bool { return query.Matches(&c) }
 
 func (h *handle) ChangeQuota(ctx context.Context, change domain.QuotaChange, call domain.Call) error {
 	return locked(ctx, h, func(u unit) error {

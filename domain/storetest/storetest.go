@@ -22,8 +22,9 @@ type QuotaStore interface {
 // Run runs the contract of all ports that a store has. open returns a handle on
 // one and the same store at each call within a test, as another process would have
 // it; it closes the handle when the test ends. A store that only one process can
-// have open returns the same handle each time. If the store implements
-// [domain.Sweeper] or [domain.Quotas], that is tested too.
+// have open returns the same handle each time. If the store implements optional ports,
+// those are tested too: [domain.Sweeper], [domain.WindowLister], [domain.Totaler],
+// [domain.CallPruner] and [domain.Quotas].
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	Counter(t, func(t *testing.T) domain.Counter { return open(t) })
 	AuditLog(t, func(t *testing.T) domain.AuditLog { return open(t) })
@@ -33,8 +34,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 }
 
-// Counter runs the contract of [domain.Counter], and of [domain.Sweeper] if the
-// store implements it. For open see [Run].
+// Counter runs the contract of [domain.Counter], and of [domain.Sweeper] and
+// [domain.WindowLister] if the store implements them. For open see [Run].
 func Counter(t *testing.T, open func(t *testing.T) domain.Counter) {
 	t.Run("Take", func(t *testing.T) { testTake(t, open(t)) })
 	t.Run("Shadow", func(t *testing.T) { testShadow(t, open(t)) })
@@ -55,13 +56,40 @@ func Counter(t *testing.T, open func(t *testing.T) domain.Counter) {
 			t.Log("the store forgets by itself: it is no Sweeper")
 		}
 	})
+	t.Run("WindowLister", func(t *testing.T) {
+		counter := open(t)
+		if _, ok := counter.(domain.WindowLister); ok {
+			testWindowLister(t, counter, open(t))
+		} else {
+			t.Log("the store does not tell which windows it holds: it is no WindowLister")
+		}
+	})
 	t.Run("Model", func(t *testing.T) { testModel(t, open(t)) })
 }
 
-// AuditLog runs the contract of [domain.AuditLog]. For open see [Run].
+// AuditLog runs the contract of [domain.AuditLog], and of [domain.Totaler] and
+// [domain.CallPruner] if the log implements them. For open see [Run].
 func AuditLog(t *testing.T, open func(t *testing.T) domain.AuditLog) {
 	t.Run("AuditLog", func(t *testing.T) { testAuditLog(t, open(t)) })
+	t.Run("Filters", func(t *testing.T) { testFilters(t, open(t), open(t)) })
 	t.Run("Pages", func(t *testing.T) { testPages(t, open(t), open(t)) })
+	t.Run("Totals", func(t *testing.T) {
+		log := open(t)
+		if _, ok := log.(domain.Totaler); ok {
+			testTotals(t, log, open(t))
+		} else {
+			t.Log("the log does not add up hits itself: it is no Totaler")
+		}
+	})
+	t.Run("Prune", func(t *testing.T) {
+		log := open(t)
+		if _, ok := log.(domain.CallPruner); ok {
+			testPrune(t, log, open(t))
+		} else {
+			t.Log("the log keeps all calls, or lets them go by itself: it is no CallPruner")
+		}
+	})
+	t.Run("LongLog", func(t *testing.T) { testLongLog(t, open(t), open(t)) })
 }
 
 // UnitOfWork runs the contract of [domain.UnitOfWork] for a store that keeps

@@ -43,6 +43,7 @@ type keyRow struct {
 	Policy  string `gorm:"primaryKey"`
 	Allowed int64
 	Refused int64
+	Partial bool
 	IDs     string `gorm:"column:ids"`
 }
 
@@ -228,7 +229,7 @@ func (e *engine) rows(block int64, groups []keyGroup) (keys []keyRow, sums []blo
 	for i := range groups {
 		g := &groups[i]
 		allowed, refused := join(g.AllowedHigh, g.AllowedLow), join(g.RefusedHigh, g.RefusedLow)
-		keys[i] = keyRow{Block: block, Key: g.Key, Policy: g.Policy, Allowed: allowed, Refused: refused, IDs: g.IDs}
+		keys[i] = keyRow{Block: block, Key: g.Key, Policy: g.Policy, Allowed: allowed, Refused: refused, Partial: g.Partial, IDs: g.IDs}
 		at, known := of[g.Policy]
 		if !known {
 			at = len(sums)

@@ -29,7 +29,7 @@ type totalSearch struct {
 	add    func(domain.Total)
 }
 
-// sumBlocks is how many blocks one statement adds up at most.
+// sumBlocks is about how many rows of blocks one statement adds up.
 const sumBlocks = 64
 
 func (s *totalSearch) run() error {
@@ -115,16 +115,8 @@ func (s *totalSearch) willDo(r *blockRow) bool {
 		!s.query.From.IsZero() && first.Before(domain.CeilMilli(s.query.From)),
 		!s.query.To.IsZero() && !last.Before(domain.CeilMilli(s.query.To)):
 		return false
-	case s.byTime():
+	case s.query.By.IsTime():
 		return first.Truncate(time.Minute).Equal(last.Truncate(time.Minute)) || s.query.Same != nil && s.query.Same(first, last)
-	}
-	return true
-}
-
-func (s *totalSearch) byTime() bool {
-	switch s.query.By {
-	case domain.UsageByKey, domain.UsageByPolicy, domain.UsageByPath:
-		return false
 	}
 	return true
 }
@@ -133,81 +125,74 @@ func (s *totalSearch) byTime() bool {
 func (s *totalSearch) whole(sums []blockRow) error {
 	if s.query.Key == "" && s.query.By != domain.UsageByKey {
 		for i := range sums {
-			s.add(s.total(&sums[i], "", sums[i].Allowed, sums[i].Refused))
+			r := &sums[i]
+			s.add(s.total(r, domain.Total{Group: r.Policy, Allowed: r.Allowed, Refused: r.Refused, Partial: r.Partial}))
 		}
 		return nil
 	}
 	for len(sums) > 0 {
 		n := min(len(sums), sumBlocks)
-		if err := s.wholeByKey(sums[:n]); err != nil {
+		for n < len(sums) && sums[n].Block == sums[n-1].Block { // whole blocks
+			n++
+		}
+		page := sums[:n]
+		sums = sums[n:]
+		var err error
+		if s.query.Key == "" {
+			err = s.keySums(page)
+		} else {
+			err = s.sumsOfKey(page)
+		}
+		if err != nil {
 			return err
 		}
-		sums = sums[n:]
 	}
 	return nil
 }
 
-// total is a sum of a block, as the query groups it.
-func (s *totalSearch) total(r *blockRow, key string, allowed, refused int64) domain.Total {
-	t := domain.Total{Allowed: allowed, Refused: refused, Partial: r.Partial}
-	switch {
-	case s.byTime():
-		t.At = time.Time(r.FirstCalledAt)
-	case s.query.By == domain.UsageByKey:
-		t.Group = key
-	default:
-		t.Group = r.Policy
+// total is the sum of some of the block's hits, by time if the query is.
+func (s *totalSearch) total(r *blockRow, sum domain.Total) domain.Total {
+	if s.query.By.IsTime() {
+		sum.Group, sum.At = "", time.Time(r.FirstCalledAt)
 	}
-	return t
+	return sum
 }
 
-// wholeByKey adds up what keys have in blocks. Rows of other policies in the same
-// blocks are left out by their place in of.
-func (s *totalSearch) wholeByKey(sums []blockRow) error {
-	type place struct {
-		block  int64
-		policy string
+// keySums adds up keys over blocks.
+func (s *totalSearch) keySums(sums []blockRow) error {
+	return s.read(func(db *gorm.DB) error {
+		db = s.ofPolicy(db.Model(&keyRow{}).Where("block IN ?", numbersOf(sums))).Group("key")
+		return s.scan(db.Select("key, " + s.engine.sums("allowed", "allowed") + ", " + s.engine.sums("refused", "refused") + ", " + s.engine.anyOf("partial")))
+	})
+}
+
+// sumsOfKey adds up what the query's key has in blocks.
+func (s *totalSearch) sumsOfKey(sums []blockRow) error {
+	var rows []keyRow
+	err := s.read(func(db *gorm.DB) error {
+		db = db.Where("block IN ? AND key = ?", numbersOf(sums), s.query.Key)
+		return s.ofPolicy(db).Omit("ids").Find(&rows).Error
+	})
+	for i := range rows {
+		r := &rows[i]
+		at := slices.IndexFunc(sums, func(sum blockRow) bool { return sum.Block == r.Block && sum.Policy == r.Policy })
+		sum := domain.Total{Group: r.Policy, Allowed: r.Allowed, Refused: r.Refused, Partial: r.Partial}
+		if s.query.By == domain.UsageByKey {
+			sum.Group = r.Key
+		}
+		s.add(s.total(&sums[at], sum))
 	}
-	of := make(map[place]*blockRow, len(sums))
-	var blocks []int64
+	return err
+}
+
+// numbersOf are the numbers of blocks.
+func numbersOf(sums []blockRow) (blocks []int64) {
 	for i := range sums {
-		of[place{sums[i].Block, sums[i].Policy}] = &sums[i]
 		if i == 0 || sums[i].Block != sums[i-1].Block {
 			blocks = append(blocks, sums[i].Block)
 		}
 	}
-	if s.query.Key == "" && !slices.ContainsFunc(sums, func(r blockRow) bool { return r.Partial }) {
-		return s.keySums(blocks)
-	}
-	return s.read(func(db *gorm.DB) error {
-		db = db.Model(&keyRow{}).Select("block", "key", "policy", "allowed", "refused").Where("block IN ?", blocks)
-		if s.query.Key != "" {
-			db = db.Where("key = ?", s.query.Key)
-		}
-		rows, err := s.ofPolicy(db).Rows()
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var r keyRow
-			if err := rows.Scan(&r.Block, &r.Key, &r.Policy, &r.Allowed, &r.Refused); err != nil {
-				return err
-			}
-			if sum := of[place{r.Block, r.Policy}]; sum != nil {
-				s.add(s.total(sum, r.Key, r.Allowed, r.Refused))
-			}
-		}
-		return rows.Err()
-	})
-}
-
-// keySums adds up keys over blocks.
-func (s *totalSearch) keySums(blocks []int64) error {
-	return s.read(func(db *gorm.DB) error {
-		db = s.ofPolicy(db.Model(&keyRow{}).Where("block IN ?", blocks)).Group("key")
-		return s.scan(db.Select("key, " + s.engine.sums("allowed", "allowed") + ", " + s.engine.sums("refused", "refused") + ", false"))
-	})
+	return blocks
 }
 
 func (s *totalSearch) ofPolicy(db *gorm.DB) *gorm.DB {
@@ -246,7 +231,7 @@ func (s *totalSearch) split(blocks []int64) error {
 // rows adds up the rows that where lets pass, and the query's filters do.
 func (s *totalSearch) rows(where func(*gorm.DB) *gorm.DB) error {
 	group := string(s.query.By)
-	if s.byTime() {
+	if s.query.By.IsTime() {
 		group = s.engine.minute
 	}
 	columns := []string{
@@ -270,7 +255,7 @@ func (s *totalSearch) scan(db *gorm.DB) error {
 		var t domain.Total
 		var at instant
 		var group any = &t.Group
-		if s.byTime() {
+		if s.query.By.IsTime() {
 			group = &at
 		}
 		var allowedHigh, allowedLow, refusedHigh, refusedLow int64

@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
@@ -23,6 +25,10 @@ func (u *unit) Append(ctx context.Context, calls []domain.Call) error {
 // once it is used up, so that this costs little and at most twice the room.
 func (s *Store) trim() {
 	if over := len(s.calls) - s.options.MaxCalls; over > 0 {
+		now := s.calls[len(s.calls)-1].At
+		for i := range s.calls[:over] {
+			s.gone(&s.calls[i], now)
+		}
 		clear(s.calls[:over])
 		s.calls = s.calls[over:]
 	}
@@ -33,14 +39,17 @@ func (u *unit) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// IDs have no gaps, so that the bounds are places. Both stay within the log.
-	first := u.lastID - int64(len(u.calls)) + 1
 	calls := u.calls
 	if query.Before > 0 {
-		calls = calls[:min(max(query.Before-first, 0), int64(len(calls)))]
+		before, _ := place(calls, query.Before)
+		calls = calls[:before]
 	}
-	if query.After >= first {
-		calls = calls[min(query.After-first+1, int64(len(calls))):]
+	if query.After > 0 {
+		after, held := place(calls, query.After)
+		if held {
+			after++
+		}
+		calls = calls[after:]
 	}
 	found := []domain.Call{}
 	for i := range calls {
@@ -51,18 +60,16 @@ func (u *unit) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call
 		if !query.OldestFirst {
 			call = &calls[len(calls)-1-i]
 		}
-		if matches(&query, call) {
+		if query.Matches(call) {
 			found = append(found, *call)
 		}
 	}
 	return found, nil
 }
 
-func matches(query *domain.CallQuery, call *domain.Call) bool {
-	if query.Policy != "" && query.Policy != call.Policy || query.Key != "" && query.Key != call.Key {
-		return false
-	}
-	return query.Outcome == "" || call.Kind == domain.CallHit && call.Allowed == (query.Outcome == domain.OutcomeAllowed)
+// place is where the call with the ID is, or would be: others may be gone.
+func place(calls []domain.Call, id int64) (int, bool) {
+	return slices.BinarySearchFunc(calls, id, func(c domain.Call, id int64) int { return cmp.Compare(c.ID, id) })
 }
 
 // Append implements [domain.AuditLog] in a turn of its own.

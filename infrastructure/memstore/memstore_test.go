@@ -118,3 +118,29 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatAFullLogLetGoIsTold(t *testing.T) {
+	store := memstore.New(memstore.Options{MaxCalls: 3})
+	for i := range 5 {
+		call := domain.Call{Kind: domain.CallHit, At: at.Add(time.Duration(i) * time.Second), Policy: []string{"p", "q"}[i%2]}
+		if err := store.Append(t.Context(), []domain.Call{call}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, more, err := store.PruneCalls(t.Context(), domain.Prune{Policy: "p", At: at.Add(time.Hour), Most: 1, Limit: 1}); removed != 1 || more || err != nil {
+		t.Errorf("pruned %d, more %v, %v", removed, more, err)
+	}
+	told, err := store.PrunedCalls(t.Context())
+	if err != nil || len(told) != 2 {
+		t.Fatalf("told %+v, %v", told, err)
+	}
+	for _, got := range told {
+		want := domain.PrunedCalls{Policy: "p", Through: 3, Removed: 2, At: at.Add(time.Hour)} // call 1 made room, call 3 was pruned
+		if got.Policy == "q" {
+			want = domain.PrunedCalls{Policy: "q", Through: 2, Removed: 1, At: at.Add(4 * time.Second)} // call 5 needed room
+		}
+		if got != want {
+			t.Errorf("told %+v, want %+v", got, want)
+		}
+	}
+}

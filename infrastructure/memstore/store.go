@@ -31,17 +31,21 @@ type Store struct {
 	windows  map[domain.WindowID]*window
 	owners   map[owner][]*window // the same windows, for resets
 	expiring expiring            // the same windows, for sweeps
-	calls    []domain.Call       // in the order of IDs, without gaps
+	calls    []domain.Call       // in the order of IDs
 	lastID   int64
-	quotas   []domain.QuotaChange // in the order of revisions, one for each owner
+	pruned   map[string]domain.PrunedCalls // by policy, what is gone of the calls
+	quotas   []domain.QuotaChange          // in the order of revisions, one for each owner
 }
 
 var (
-	_ domain.UnitOfWork = (*Store)(nil)
-	_ domain.Counter    = (*Store)(nil)
-	_ domain.AuditLog   = (*Store)(nil)
-	_ domain.Sweeper    = (*Store)(nil)
-	_ domain.Quotas     = (*Store)(nil)
+	_ domain.UnitOfWork   = (*Store)(nil)
+	_ domain.Counter      = (*Store)(nil)
+	_ domain.AuditLog     = (*Store)(nil)
+	_ domain.Totaler      = (*Store)(nil)
+	_ domain.CallPruner   = (*Store)(nil)
+	_ domain.Sweeper      = (*Store)(nil)
+	_ domain.WindowLister = (*Store)(nil)
+	_ domain.Quotas       = (*Store)(nil)
 )
 
 // owner is a key under a policy.
@@ -65,7 +69,7 @@ func New(options Options) *Store {
 	}
 	return &Store{
 		options: options, turn: make(chan struct{}, 1),
-		windows: map[domain.WindowID]*window{}, owners: map[owner][]*window{},
+		windows: map[domain.WindowID]*window{}, owners: map[owner][]*window{}, pruned: map[string]domain.PrunedCalls{},
 	}
 }
 

@@ -29,6 +29,7 @@ CREATE TABLE api_calls_by_key (
     policy  text COLLATE "C" NOT NULL,
     allowed bigint           NOT NULL,
     refused bigint           NOT NULL,
+    partial boolean          NOT NULL,
     ids     text             NOT NULL,
     PRIMARY KEY (block, key, policy)
 );

@@ -44,6 +44,7 @@ CREATE TABLE api_calls_by_key (
     policy  TEXT    NOT NULL,
     allowed INTEGER NOT NULL, -- units
     refused INTEGER NOT NULL, -- units
+    partial INTEGER NOT NULL, -- 1: some rows have a coverage
     ids     TEXT    NOT NULL, -- like '17,23,40', in order; some may have been removed since
     PRIMARY KEY (block, key, policy)
 ) STRICT, WITHOUT ROWID;
