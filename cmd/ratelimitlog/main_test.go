@@ -266,7 +266,7 @@ func TestPolicyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.want(0, []string{"policies", "check", "example.yaml"}, "example.yaml: 3 policies and 2 routes, all right")
-	c.want(0, []string{"policies", "list", "--policies=example.yaml"}, "default: 60 per fixed 1m\nlogin: 5 per sliding 15m\nmonthly: 100000 per calendar month Asia/Tokyo, in shadow\n")
+	c.want(0, []string{"policies", "list", "--policies=example.yaml"}, "default: 60 per fixed 1m\nlogin: 5 per sliding 15m\nmonthly: 100000 per calendar month Asia/Tokyo, in shadow, logs refused sample 0.1, keeps calls for 30d, keeps 100000 calls at most\n")
 	c.want(0, []string{"hit", "k", "--policies=example.yaml", "--policy=login,monthly", "--cost=5"}, "policy login: 0 of 5 left", "policy monthly in shadow: 99995 of 100000 left")
 	c.want(3, []string{"hit", "k", "--policies=example.yaml", "--policy=monthly,login"}, "refused", "policy monthly in shadow: 99995 of 100000 left", "(attempted 6, refused 1)")
 	if err := os.WriteFile("bad.yaml", []byte("policies:\n  a: {limit: 1}\n  b: {window: 1m}\n"), 0o600); err != nil {
