@@ -3,6 +3,7 @@ package application
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +52,8 @@ type Options struct {
 	// answered could not be counted, or a commit failed after all its hits had given
 	// up. Default: none is told.
 	Report func(error)
+
+	random func() float64 // draws samples of the log; rand.Float64 if it is nil
 }
 
 func (o Options) withDefaults() Options {
@@ -74,6 +77,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Report == nil {
 		o.Report = func(error) {}
+	}
+	if o.random == nil {
+		o.random = rand.Float64
 	}
 	return o
 }
@@ -143,10 +149,10 @@ func (l *Limiter) hit(ctx context.Context, rules *ruleSet, hit domain.Hit) (doma
 	if hit.Cost == 0 {
 		return l.look(ctx, d, slices.Clone(slots))
 	}
-	if l.refusals.answer(slots, &hit, at, d.Policies) {
+	if l.refusals.answer(slots, &hit, at, rules.logging, d.Policies) {
 		return d, nil
 	}
-	taken, err := l.committer.take(ctx, hit, slices.Clone(slots), at)
+	taken, err := l.committer.take(ctx, hit, slices.Clone(slots), at, rules.logging)
 	if err != nil {
 		return l.undecided(rules, d, &hit, err)
 	}

@@ -18,6 +18,7 @@ type Rules struct {
 type ruleSet struct {
 	domain.Rules                          // its policies sorted by name
 	byName       map[string]domain.Policy // the same
+	logging      *logging                 // of the same
 }
 
 // NewRules puts rules in force. Rules that do not fit together, see
@@ -36,7 +37,7 @@ func (r *Rules) Replace(rules domain.Rules) error {
 	}
 	rules.Policies = slices.Clone(rules.Policies)
 	slices.SortFunc(rules.Policies, func(a, b domain.Policy) int { return strings.Compare(a.Name, b.Name) })
-	set := &ruleSet{Rules: rules, byName: make(map[string]domain.Policy, len(rules.Policies))}
+	set := &ruleSet{Rules: rules, byName: make(map[string]domain.Policy, len(rules.Policies)), logging: newLogging(rules.Policies)}
 	for _, policy := range rules.Policies {
 		set.byName[policy.Name] = policy
 	}
