@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -240,6 +241,21 @@ func TestQuotas(t *testing.T) {
 	c.want(0, []string{"calls"}, "quota set", "quota unset", "CLI quota set")
 	for _, m := range [][]string{{"quota", "set", "alice", "-1"}, {"quota", "set", "alice", "1.5"}, {"quota", "set", "", "1"}, {"quota", "set", "alice"}, {"quota"}, {"quota", "set", "alice", "1", "--policy=nope"}} {
 		c.want(2, m)
+	}
+}
+
+func TestTheLogTellsWhoRanACommandThatChangedSomething(t *testing.T) {
+	c := newCommand(t)
+	c.want(0, []string{"hit", "k", long})
+	c.want(0, []string{"reset", "k", long})
+	c.want(0, []string{"quota", "set", "k", "5", long})
+	c.want(0, []string{"quota", "unset", "k", long})
+	got := query[string](t, "ratelimitlog.db", `SELECT group_concat(kind || ':' || coalesce(actor, 'nobody'), ' ') FROM (SELECT * FROM api_calls ORDER BY id)`)
+	if by := "cli [^ ]+"; !regexp.MustCompile("^hit:nobody reset:"+by+" quota_set:"+by+" quota_unset:"+by+"$").MatchString(got) {
+		t.Errorf("the log has %q", got)
+	}
+	if host, err := os.Hostname(); err == nil && !strings.Contains(got, "@"+host) {
+		t.Errorf("the log has %q, which lacks the host %q", got, host)
 	}
 }
 

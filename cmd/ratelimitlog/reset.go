@@ -16,7 +16,7 @@ func (c *resetCmd) Run(console *console) error {
 	var names []string
 	err := console.withLimiter(func(limiter *application.Limiter) error {
 		names = c.names(limiter)
-		return limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: origin("reset")})
+		return limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: change("reset")})
 	})
 	if err != nil {
 		return err
