@@ -20,6 +20,7 @@ type Limiter struct {
 	sweeper   domain.Sweeper
 	committer *committer
 	refusals  *refusals
+	units     domain.UnitOfWork
 	now       func() time.Time
 	timeout   time.Duration
 }
@@ -101,6 +102,7 @@ func NewLimiter(rules *Rules, stores Stores, options Options) (*Limiter, func())
 		sweeper:   stores.Sweeper,
 		committer: committer,
 		refusals:  committer.refusals,
+		units:     stores.Units,
 		now:       options.Now,
 		timeout:   options.Timeout,
 	}
@@ -180,6 +182,13 @@ var errLate = fmt.Errorf("no answer in time: %w", domain.ErrUnavailable)
 
 // Policies are the policies in force, sorted by name.
 func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
+
+// InForce are the policies in force, sorted by name, and the revision of the rules
+// that they are from, see [Rules.Revision].
+func (l *Limiter) InForce() (revision string, policies []domain.Policy) {
+	set := l.rules.inForce.Load()
+	return set.revision, slices.Clone(set.Policies)
+}
 
 // Ping reports why hits cannot be decided, or nil: it waits in the queue and runs an
 // empty unit of work.

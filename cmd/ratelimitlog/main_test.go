@@ -251,7 +251,7 @@ func TestTheLogTellsWhoRanACommandThatChangedSomething(t *testing.T) {
 	c.want(0, []string{"quota", "set", "k", "5", long})
 	c.want(0, []string{"quota", "unset", "k", long})
 	got := query[string](t, "ratelimitlog.db", `SELECT group_concat(kind || ':' || coalesce(actor, 'nobody'), ' ') FROM (SELECT * FROM api_calls ORDER BY id)`)
-	if by := "cli [^ ]+"; !regexp.MustCompile("^hit:nobody reset:"+by+" quota_set:"+by+" quota_unset:"+by+"$").MatchString(got) {
+	if by := "cli [^ ]+"; !regexp.MustCompile("^hit:nobody reset:" + by + " quota_set:" + by + " quota_unset:" + by + "$").MatchString(got) {
 		t.Errorf("the log has %q", got)
 	}
 	if host, err := os.Hostname(); err == nil && !strings.Contains(got, "@"+host) {

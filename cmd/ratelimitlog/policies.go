@@ -61,7 +61,7 @@ func (c *policiesListCmd) Run(console *console) error {
 		}
 		fmt.Fprintf(&human, "%s: %s per %s%s%s\n", p.Name, domain.FormatLimit(p.Limit), p.Schedule, shadow, describeAudit(p.Audit))
 	}
-	return console.print(json.RawMessage(problem.AppendPolicies(nil, policies)), "%s", human.String()) // as GET /v1/policies
+	return console.print(json.RawMessage(problem.AppendPolicies(nil, rules.Revision(), policies)), "%s", human.String()) // as GET /v1/policies
 }
 
 // describeAudit is what the log has of a policy's hits in words, "" if it is all for ever.

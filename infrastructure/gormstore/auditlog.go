@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gorm.io/gorm"
 
@@ -52,6 +53,12 @@ func calls(db *gorm.DB, query domain.CallQuery) ([]domain.Call, error) {
 	}
 	if query.Outcome != "" {
 		db = db.Where("kind = ? AND allowed = ?", domain.CallHit, query.Outcome == domain.OutcomeAllowed)
+	}
+	if len(query.Kinds) > 0 {
+		db = db.Where("kind IN ?", query.Kinds)
+		if !slices.Contains(query.Kinds, domain.CallHit) {
+			db = db.Where("kind <> 'hit'") // as the index says it that has these
+		}
 	}
 	if query.After > 0 {
 		db = db.Where("id > ?", query.After)

@@ -145,9 +145,10 @@ func appendAudit(b []byte, a domain.Audit) []byte {
 	return append(b, '}')
 }
 
-// AppendPolicies appends a list of policies as JSON.
-func AppendPolicies(b []byte, policies []domain.Policy) []byte {
-	return append(appendList(append(b, `{"policies":`...), policies, AppendPolicy), '}')
+// AppendPolicies appends the policies of a revision of the rules as JSON.
+func AppendPolicies(b []byte, revision string, policies []domain.Policy) []byte {
+	b = AppendString(append(b, `{"revision":`...), revision)
+	return append(appendList(append(b, `,"policies":`...), policies, AppendPolicy), '}')
 }
 
 // AppendQuota appends a quota as JSON.
