@@ -46,7 +46,8 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	if every := s.config.pruneEvery(); every > 0 {
 		background.Go(func() { s.limiter.PruneEvery(ctx, every, s.reportPrune) })
 	}
-	background.Go(func() { s.logRules(ctx) })
+	started := s.rules.Revision()
+	background.Go(func() { s.logRules(ctx, started) })
 	if s.config.PolicyFile != "" {
 		every := or(s.config.ReloadEvery, time.Second)
 		background.Go(func() { policyfile.Watch(ctx, s.config.PolicyFile, every, s.reload) })
@@ -93,7 +94,8 @@ const logRetry = time.Second
 
 // logRules has the audit log say which rules are in force, now and whenever they are
 // replaced, until the context ends. They are in force whether it succeeds or not.
-func (s *Server) logRules(ctx context.Context) {
+// started is the revision that the server began with.
+func (s *Server) logRules(ctx context.Context, started string) {
 	origin := domain.Origin{Method: "START", Actor: actor()}
 	if s.config.PolicyFile != "" {
 		origin.Path = domain.LogText(filepath.Base(s.config.PolicyFile))
@@ -102,6 +104,9 @@ func (s *Server) logRules(ctx context.Context) {
 	for {
 		var retry <-chan time.Time
 		if revision := s.rules.Revision(); revision != logged {
+			if revision != started {
+				origin.Method = "RELOAD"
+			}
 			switch err := s.limiter.LogRules(ctx, origin); {
 			case err == nil:
 				logged, failed, origin.Method = revision, false, "RELOAD"
