@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
 const (
@@ -319,5 +321,30 @@ func TestAQuotaIsInForceInOtherProcessesWithinASecondAndAfterARestart(t *testing
 	again.do(t, "GET", "/v1/quotas?policy=default&key=k", "").want(t, 200, `{"policy":"default","key":"k","limit":4}`)
 	if a := again.ping(t, "k"); a.status != 429 || a.header.Get("X-RateLimit-Limit") != "4" {
 		t.Errorf("after a restart: %d %v", a.status, a.header)
+	}
+}
+
+// The log tells from where an administrator changed something, by the same rules by
+// which clients are told apart, and nothing of who makes hits.
+func TestTheLogTellsWhoChangedSomething(t *testing.T) {
+	s := servePoliciesWith(t, burstAndDaily+"client_address: {trusted_proxies: [127.0.0.1]}\n", withTokens)
+	from := func(method, target, body string) answer {
+		return s.send(t, http.DefaultClient, method, target, body, append(bearer(adminToken), "X-Forwarded-For", "10.0.0.1, 2001:db8::1")...)
+	}
+	const k = "?policy=burst&key=k"
+	from("PUT", "/v1/quotas"+k, `{"limit":5}`)
+	from("POST", "/v1/hits", `{"key":"k","policies":["burst"]}`)
+	from("DELETE", "/v1/counters"+k, "")
+	from("DELETE", "/v1/counters?key=k", "")
+	from("DELETE", "/v1/quotas"+k, "")
+	s.do(t, "DELETE", "/v1/quotas"+k, "") // without a proxy's word
+	var got []string
+	for _, call := range callsOf(t, s, domain.CallQuery{Key: "k", Policy: "burst", OldestFirst: true, Limit: 100}) {
+		got = append(got, fmt.Sprintf("%s %q", call.Kind, call.Actor))
+	}
+	want := []string{`quota_set "admin ip:2001:db8::/64"`, `hit ""`, `reset "admin ip:2001:db8::/64"`, `reset "admin ip:2001:db8::/64"`,
+		`quota_unset "admin ip:2001:db8::/64"`, `quota_unset "admin ip:127.0.0.1"`}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q", got, want)
 	}
 }

@@ -96,7 +96,7 @@ func TestAPolicyThatDoesNotRefuseIsNotChargedForWhatAnotherRefuses(t *testing.T)
 
 func TestThePoliciesInForceAreShown(t *testing.T) {
 	s := servePolicies(t, "policies:\n  free: {limit: unlimited, window: sliding 10s}\n  default: {limit: 7, window: 1h}\n")
-	s.request(t, "GET", "/v1/policies").want(t, 200, `{"policies":[{"name":"default","limit":7,"window":"fixed 1h"},{"name":"free","limit":"unlimited","window":"sliding 10s"}]}`)
+	s.request(t, "GET", "/v1/policies").want(t, 200, `{"revision":"`+s.revision(t)+`","policies":[{"name":"default","limit":7,"window":"fixed 1h"},{"name":"free","limit":"unlimited","window":"sliding 10s"}]}`)
 	if a := s.ping(t, "k"); !strings.Contains(a.body, `"limit":7`) {
 		t.Errorf("the file's default policy does not apply: %s", a.body)
 	}
@@ -307,7 +307,7 @@ func TestAPolicyFileIsReloadedWholeOrNotAtAll(t *testing.T) { // cases 139, 140,
 	write("policies: {default: {limit: 4, window: 1m}, other: {limit: 9, window: 1m}}")
 	limitBecomes("4")
 	wantPings(429)
-	s.request(t, "GET", "/readyz").want(t, 200, `{"status":"ready","last_reload":"ok"}`)
+	s.request(t, "GET", "/readyz").want(t, 200, `{"status":"ready","last_reload":"ok","revision":"`+s.revision(t)+`"}`)
 	if a := s.request(t, "GET", "/v1/counters?key=k&policy=other"); !strings.Contains(a.body, `"count":1,`) {
 		t.Errorf("an unrelated policy lost its count: %s", a.body)
 	}

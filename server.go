@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -22,10 +24,12 @@ type Server struct {
 	rules   *application.Rules
 	config  Config
 	log     *zap.Logger
+
+	replaced chan struct{} // capacity 1: rules were put in force
 }
 
 func newServer(http *httpapi.Server, limiter *application.Limiter, rules *application.Rules, config Config, log *zap.Logger) *Server {
-	return &Server{http: http, limiter: limiter, rules: rules, config: config, log: log}
+	return &Server{http: http, limiter: limiter, rules: rules, config: config, log: log, replaced: make(chan struct{}, 1)}
 }
 
 // drainTime is how long requests under way may take once the server is told to stop.
@@ -42,7 +46,8 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	if every := s.config.pruneEvery(); every > 0 {
 		background.Go(func() { s.limiter.PruneEvery(ctx, every, s.reportPrune) })
 	}
-
+	started := s.rules.Revision()
+	background.Go(func() { s.logRules(ctx, started) })
 	if s.config.PolicyFile != "" {
 		every := or(s.config.ReloadEvery, time.Second)
 		background.Go(func() { policyfile.Watch(ctx, s.config.PolicyFile, every, s.reload) })
@@ -81,7 +86,59 @@ func (s *Server) reload(rules domain.Rules, err error) {
 		s.log.Error("the policies are not changed", zap.Error(err))
 		return
 	}
-	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(rules.Policies)), zap.Int("routes", len(rules.Routes.All())))
+	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(rules.Policies)), zap.Int("routes", len(rules.Routes.All())), zap.String("revision", s.rules.Revision()))
+	select {
+	case s.replaced <- struct{}{}:
+	default:
+	}
+}
+
+// logRetry is how long after a failure it is tried again to log the rules.
+const logRetry = time.Second
+
+// logRules has the audit log say which rules are in force, now and whenever they are
+// replaced, until the context ends. They are in force whether it succeeds or not.
+// started is the revision that the server began with.
+func (s *Server) logRules(ctx context.Context, started string) {
+	origin := domain.Origin{Method: "START", Actor: actor()}
+	if s.config.PolicyFile != "" {
+		origin.Path = domain.LogText(filepath.Base(s.config.PolicyFile))
+	}
+	logged, failed := "", false
+	for {
+		var retry <-chan time.Time
+		if revision := s.rules.Revision(); revision != logged {
+			if revision != started {
+				origin.Method = "RELOAD"
+			}
+			switch err := s.limiter.LogRules(ctx, origin); {
+			case err == nil:
+				logged, failed, origin.Method = revision, false, "RELOAD"
+			case ctx.Err() != nil:
+				return
+			default:
+				if !failed {
+					s.log.Error("the rules in force are not in the audit log yet", zap.Error(err))
+				}
+				failed, retry = true, time.After(logRetry)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.replaced:
+		case <-retry:
+		}
+	}
+}
+
+// actor is who the audit log says it is that puts rules in force: "serve HOST:PID".
+func actor() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return domain.LogText(fmt.Sprintf("serve %s:%d", host, os.Getpid()))
 }
 
 func (s *Server) reportPrune(pruned application.Pruned, err error) {

@@ -288,7 +288,7 @@ func TestARequestIDIsTakenOrMadeReturnedAndLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cleanup()
-	calls, err := history.Calls(t.Context(), domain.CallQuery{Limit: 100})
+	calls, err := history.Calls(t.Context(), domain.CallQuery{Key: "ids", Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestFiftyKeysOverTwentyConnectionsStayFifty(t *testing.T) { // cases 43, 44
 func TestHealthAndReadiness(t *testing.T) {
 	s := serve(t, nil)
 	s.request(t, "GET", "/healthz").want(t, 200, `{"status":"ok"}`)
-	s.request(t, "GET", "/readyz").want(t, 200, `{"status":"ready"}`)
+	s.request(t, "GET", "/readyz").want(t, 200, `{"status":"ready","revision":"`+s.revision(t)+`"}`)
 	mustExec(t, s.dsn, `DROP TABLE goose_db_version`)
 	a := s.request(t, "GET", "/readyz")
 	a.want(t, 503, `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"detail":"The rate limit could not be checked.","instance":"/readyz"}`)

@@ -18,14 +18,16 @@ type batch struct {
 	entries  []*entry       // of the others
 	calls    []domain.Call
 	shared   map[refusalID]int // the call that hits refused alike share
+	random   func() float64    // see domain.Audit.Logged
 }
 
 // refusalID is what refused hits have in common that share a call.
 type refusalID struct {
-	window domain.WindowID
-	cost   int64
-	limit  int64
-	shadow bool
+	window   domain.WindowID
+	cost     int64
+	limit    int64
+	shadow   bool
+	coverage string
 }
 
 // clear empties the batch and keeps its memory.
@@ -85,7 +87,8 @@ func (b *batch) dropLate(now time.Time) (late []*refusal) {
 
 // settle takes from the counter and makes the calls that the log is to remember:
 // one for each policy that was charged, and one for each policy that refused,
-// shared by all that were refused alike.
+// shared by all that were refused alike. Of policies that are not logged in full
+// only some hits are in them; a hit is drawn once for all its policies.
 func (b *batch) settle(ctx context.Context, counter domain.Counter) (err error) {
 	b.calls = b.calls[:0]
 	clear(b.shared)
@@ -96,24 +99,41 @@ func (b *batch) settle(ctx context.Context, counter domain.Counter) (err error) 
 		return err
 	}
 	for i, known := range b.refusals {
-		b.addRefused(&known.slot, b.taken[i].Tallies[0], &known.hit, known.at, known.hits)
+		hits, coverage := known.logging.of(known.slot.Policy, known.hits, false, b.draw(known.logging))
+		b.addRefused(&known.slot, b.taken[i].Tallies[0], &known.hit, known.at, hits, coverage)
 	}
 	for i, e := range b.entries {
-		taken := &b.taken[len(b.refusals)+i]
+		taken, draw := &b.taken[len(b.refusals)+i], b.draw(e.logging)
 		for j := range e.slots {
+			refused := taken.Tallies[j].Refuses
+			if !refused && !taken.Allowed {
+				continue // not charged
+			}
+			hits, coverage := e.logging.of(e.slots[j].Policy, 1, !refused, draw)
 			switch {
-			case taken.Tallies[j].Refuses:
-				b.addRefused(&e.slots[j], taken.Tallies[j], &e.hit, e.at, 1)
-			case taken.Allowed:
-				b.addCall(&e.slots[j], taken.Tallies[j], true, &e.hit, e.at, 1)
+			case refused:
+				b.addRefused(&e.slots[j], taken.Tallies[j], &e.hit, e.at, hits, coverage)
+			case hits > 0:
+				b.addCall(&e.slots[j], taken.Tallies[j], true, &e.hit, e.at, hits, coverage)
 			}
 		}
 	}
 	return nil
 }
 
-func (b *batch) addRefused(slot *domain.Slot, tally domain.Tally, hit *domain.Hit, at time.Time, hits int64) {
-	id := refusalID{slot.ID(), hit.Cost, slot.Limit, slot.Shadow}
+// draw is a random number where the logging needs one.
+func (b *batch) draw(logging *logging) float64 {
+	if logging == nil {
+		return 0
+	}
+	return b.random()
+}
+
+func (b *batch) addRefused(slot *domain.Slot, tally domain.Tally, hit *domain.Hit, at time.Time, hits int64, coverage string) {
+	if hits == 0 {
+		return
+	}
+	id := refusalID{slot.ID(), hit.Cost, slot.Limit, slot.Shadow, coverage}
 	if i, known := b.shared[id]; known {
 		b.calls[i].Hits += hits
 		b.calls[i].Count, b.calls[i].Refused = tally.Count, tally.Refused
@@ -123,14 +143,14 @@ func (b *batch) addRefused(slot *domain.Slot, tally domain.Tally, hit *domain.Hi
 		b.shared = make(map[refusalID]int)
 	}
 	b.shared[id] = len(b.calls)
-	b.addCall(slot, tally, false, hit, at, hits)
+	b.addCall(slot, tally, false, hit, at, hits, coverage)
 }
 
-func (b *batch) addCall(slot *domain.Slot, tally domain.Tally, allowed bool, hit *domain.Hit, at time.Time, hits int64) {
+func (b *batch) addCall(slot *domain.Slot, tally domain.Tally, allowed bool, hit *domain.Hit, at time.Time, hits int64, coverage string) {
 	b.calls = append(b.calls, domain.Call{
 		Kind: domain.CallHit, At: at, Policy: slot.Policy, Key: slot.Key, Cost: hit.Cost, Hits: hits,
 		Allowed: allowed, Shadow: slot.Shadow, Count: tally.Count, Refused: tally.Refused, Limit: slot.Limit,
-		WindowStart: slot.Window.Start, Schedule: slot.Schedule, Origin: hit.Origin,
+		WindowStart: slot.Window.Start, Schedule: slot.Schedule, Coverage: coverage, Origin: hit.Origin,
 	})
 }
 

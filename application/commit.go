@@ -163,9 +163,13 @@ func (c *committer) work(do func(domain.Counter, domain.AuditLog) error) error {
 	return err
 }
 
+func (c *committer) attempt(do func(domain.Counter, domain.AuditLog) error) error {
+	return attempt(context.Background(), c.units, c.options.Timeout, do)
+}
+
 // attempt runs a unit of work. Whatever the store fails with is ErrUnavailable, the
 // cause kept; a store that panics has failed too.
-func (c *committer) attempt(do func(domain.Counter, domain.AuditLog) error) (err error) {
+func attempt(ctx context.Context, units domain.UnitOfWork, timeout time.Duration, do func(domain.Counter, domain.AuditLog) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the store panicked: %v\n%s", r, debug.Stack())
@@ -174,10 +178,10 @@ func (c *committer) attempt(do func(domain.Counter, domain.AuditLog) error) (err
 			err = fmt.Errorf("%w: %w", domain.ErrUnavailable, err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ran := false
-	err = c.units.Do(ctx, func(counter domain.Counter, log domain.AuditLog) error {
+	err = units.Do(ctx, func(counter domain.Counter, log domain.AuditLog) error {
 		ran = true
 		return do(counter, log)
 	})

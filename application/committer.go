@@ -56,6 +56,7 @@ func newCommitter(units domain.UnitOfWork, options Options) *committer {
 		units: units, breaker: breaker{notice: options.Outage}, options: options, started: time.Now(),
 		woken: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
+	c.batch.random = options.random
 	c.refusals = newRefusals(options.FullWindows, c.wake)
 	c.unchecked = newUnchecked(options.FullWindows, c.wake)
 	c.watch = time.AfterFunc(time.Hour, c.expire)
@@ -65,13 +66,13 @@ func newCommitter(units domain.UnitOfWork, options Options) *committer {
 }
 
 // take waits for the decision of a hit.
-func (c *committer) take(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Taken, error) {
-	return c.await(ctx, forHit, hit, slots, at)
+func (c *committer) take(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time, logging *logging) (domain.Taken, error) {
+	return c.await(ctx, forHit, hit, slots, at, logging)
 }
 
 // reset waits until the windows of the slots' keys and policies are forgotten.
 func (c *committer) reset(ctx context.Context, hit domain.Hit, slots []domain.Slot, at time.Time) error {
-	_, err := c.await(ctx, forReset, hit, slots, at)
+	_, err := c.await(ctx, forReset, hit, slots, at, nil)
 	return err
 }
 
@@ -80,18 +81,18 @@ func (c *committer) sync(ctx context.Context) error {
 	if c.refusals.outstanding.Load() == 0 {
 		return nil
 	}
-	_, err := c.await(ctx, forSync, domain.Hit{}, nil, time.Time{})
+	_, err := c.await(ctx, forSync, domain.Hit{}, nil, time.Time{}, nil)
 	return err
 }
 
 // ping waits until an empty unit of work is done.
 func (c *committer) ping(ctx context.Context) error {
-	_, err := c.await(ctx, forPing, domain.Hit{}, nil, time.Time{})
+	_, err := c.await(ctx, forPing, domain.Hit{}, nil, time.Time{}, nil)
 	return err
 }
 
-func (c *committer) await(ctx context.Context, purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time) (domain.Taken, error) {
-	e := newEntry(purpose, hit, slots, at, time.Since(c.started)+c.options.Timeout)
+func (c *committer) await(ctx context.Context, purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time, logging *logging) (domain.Taken, error) {
+	e := newEntry(purpose, hit, slots, at, logging, time.Since(c.started)+c.options.Timeout)
 	if err := c.queue(e); err != nil {
 		e.giveUp(e.state.Load(), err) // unless the watch, which may know it from an earlier use, did already
 	}

@@ -16,6 +16,7 @@ type entry struct {
 	hit     domain.Hit
 	slots   []domain.Slot
 	at      time.Time
+	logging *logging
 
 	deadline atomic.Int64  // when to give up, in nanoseconds of the committer's own clock
 	state    atomic.Uint64 // an entryState in the low bits, above it how often the entry was used
@@ -49,9 +50,9 @@ const (
 // entryPool keeps entries to be used again: a hit would otherwise cost a channel.
 var entryPool = sync.Pool{New: func() any { return &entry{done: make(chan struct{}, 1)} }}
 
-func newEntry(purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time, deadline time.Duration) *entry {
+func newEntry(purpose purpose, hit domain.Hit, slots []domain.Slot, at time.Time, logging *logging, deadline time.Duration) *entry {
 	e := entryPool.Get().(*entry)
-	e.purpose, e.hit, e.slots, e.at = purpose, hit, slots, at
+	e.purpose, e.hit, e.slots, e.at, e.logging = purpose, hit, slots, at, logging
 	e.deadline.Store(int64(deadline))
 	use := e.state.Load()>>stateBits + 1 // who looked at the entry before looked at another use
 	e.state.Store(use<<stateBits | stateWaiting)
@@ -116,7 +117,7 @@ func (e *entry) wait(ctx context.Context) (domain.Taken, error) {
 	}
 	taken, err := e.taken, e.err
 	if !e.gaveUp {
-		e.hit, e.slots, e.taken, e.err = domain.Hit{}, nil, domain.Taken{}, nil
+		e.hit, e.slots, e.logging, e.taken, e.err = domain.Hit{}, nil, nil, domain.Taken{}, nil
 		entryPool.Put(e)
 	}
 	return taken, err

@@ -11,7 +11,7 @@ import (
 
 // The watch looks at entries that may have been answered and used again meanwhile.
 func TestGivingUpOnOneUseOfAnEntryDoesNotHitTheNext(t *testing.T) {
-	e := newEntry(forHit, domain.Hit{}, nil, time.Time{}, time.Second)
+	e := newEntry(forHit, domain.Hit{}, nil, time.Time{}, nil, time.Second)
 	seen := e.state.Load()
 	if !e.begin() || !e.finish(domain.Taken{Allowed: true}, nil) {
 		t.Fatal("the entry could not be answered")
@@ -29,7 +29,7 @@ func TestGivingUpOnOneUseOfAnEntryDoesNotHitTheNext(t *testing.T) {
 }
 
 func TestAnEntryThatIsAnsweredCannotBeGivenUp(t *testing.T) {
-	e := newEntry(forHit, domain.Hit{}, nil, time.Time{}, 0)
+	e := newEntry(forHit, domain.Hit{}, nil, time.Time{}, nil, 0)
 	late := errors.New("late")
 	e.expire(time.Second, late) // the watch, before the caller could queue it
 	if e.giveUp(e.state.Load(), domain.ErrOverloaded) {

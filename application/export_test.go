@@ -16,3 +16,9 @@ func (l *Limiter) PendingRefusals() (n int) {
 	}
 	return n
 }
+
+// Drawing draws samples of the log with random.
+func (o Options) Drawing(random func() float64) Options {
+	o.random = random
+	return o
+}

@@ -3,6 +3,7 @@ package application
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type Limiter struct {
 	callPruner domain.CallPruner
 	committer  *committer
 	refusals   *refusals
+	units      domain.UnitOfWork
 	now        func() time.Time
 	timeout    time.Duration
 }
@@ -57,6 +59,8 @@ type Options struct {
 	// answered could not be counted, or a commit failed after all its hits had given
 	// up. Default: none is told.
 	Report func(error)
+
+	random func() float64 // draws samples of the log; rand.Float64 if it is nil
 }
 
 func (o Options) withDefaults() Options {
@@ -81,6 +85,9 @@ func (o Options) withDefaults() Options {
 	if o.Report == nil {
 		o.Report = func(error) {}
 	}
+	if o.random == nil {
+		o.random = rand.Float64
+	}
 	return o
 }
 
@@ -103,6 +110,7 @@ func NewLimiter(rules *Rules, stores Stores, options Options) (*Limiter, func())
 		callPruner: stores.Calls,
 		committer:  committer,
 		refusals:   committer.refusals,
+		units:      stores.Units,
 		now:        options.Now,
 		timeout:    options.Timeout,
 	}
@@ -153,10 +161,10 @@ func (l *Limiter) hit(ctx context.Context, rules *ruleSet, hit domain.Hit) (doma
 	if hit.Cost == 0 {
 		return l.look(ctx, d, slices.Clone(slots))
 	}
-	if l.refusals.answer(slots, &hit, at, d.Policies) {
+	if l.refusals.answer(slots, &hit, at, rules.logging, d.Policies) {
 		return d, nil
 	}
-	taken, err := l.committer.take(ctx, hit, slices.Clone(slots), at)
+	taken, err := l.committer.take(ctx, hit, slices.Clone(slots), at, rules.logging)
 	if err != nil {
 		return l.undecided(rules, d, &hit, err)
 	}
@@ -189,6 +197,13 @@ func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
 // or with [Options].Keys its hash. Only hits need the key itself; whatever else is
 // asked or done about a key may name it either way.
 func (l *Limiter) KeptAs(key string) string { return l.keys.Lookup(key) }
+
+// InForce are the policies in force, sorted by name, and the revision of the rules
+// that they are from, see [Rules.Revision].
+func (l *Limiter) InForce() (revision string, policies []domain.Policy) {
+	set := l.rules.inForce.Load()
+	return set.revision, slices.Clone(set.Policies)
+}
 
 // Ping reports why hits cannot be decided, or nil: it waits in the queue and runs an
 // empty unit of work.

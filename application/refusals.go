@@ -44,17 +44,18 @@ type knownWindow struct {
 	since     int64 // units refused from memory that stored does not hold
 	end       time.Time
 	confirmed time.Time  // when the store said so
-	pending   []*refusal // to be counted, one for each cost
+	pending   []*refusal // to be counted, one for each cost, and way of logging
 	dirty     bool       // it is in the list
 }
 
 // refusal is the hits on one window that were refused alike, the particulars of
 // the first one kept. It becomes one call.
 type refusal struct {
-	slot domain.Slot
-	hit  domain.Hit
-	at   time.Time
-	hits int64
+	slot    domain.Slot
+	hit     domain.Hit
+	at      time.Time
+	logging *logging
+	hits    int64
 }
 
 func (r *refusal) cost() int64 { return r.hits * r.hit.Cost }
@@ -65,7 +66,7 @@ func newRefusals(maxWindows int, wake func()) *refusals {
 
 // answer refuses the hit if that is certain: it sets the tally of each policy, the
 // slots' in their order, and notes the refusal to be counted where it is one.
-func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, policies []domain.PolicyDecision) (certain bool) {
+func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, logging *logging, policies []domain.PolicyDecision) (certain bool) {
 	if r.size.Load() == 0 {
 		return false
 	}
@@ -84,7 +85,7 @@ func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, po
 		p := &policies[i]
 		p.Tally = window.tally(&slots[i])
 		p.Refuses = !p.Fits(hit.Cost, slots[i].Limit)
-		if p.Refuses && !window.takes(hit.Cost) {
+		if p.Refuses && !window.takes(hit.Cost, logging) {
 			return false
 		}
 		certain = certain || p.Refuses && !slots[i].Shadow
@@ -98,10 +99,10 @@ func (r *refusals) answer(slots []domain.Slot, hit *domain.Hit, at time.Time, po
 		if !policies[i].Refuses {
 			continue
 		}
-		if known := window.find(hit.Cost); known != nil {
+		if known := window.find(hit.Cost, logging); known != nil {
 			known.hits++
 		} else {
-			window.pending = append(window.pending, &refusal{slot: slots[i], hit: *hit, at: at, hits: 1})
+			window.pending = append(window.pending, &refusal{slot: slots[i], hit: *hit, at: at, logging: logging, hits: 1})
 			r.mark(window)
 		}
 		window.since += hit.Cost
@@ -133,14 +134,14 @@ func (w *knownWindow) tally(slot *domain.Slot) domain.Tally {
 }
 
 // takes reports whether a refusal of that cost can be noted.
-func (w *knownWindow) takes(cost int64) bool {
-	return w.since <= math.MaxInt64-cost && (len(w.pending) < refusalCosts || w.find(cost) != nil)
+func (w *knownWindow) takes(cost int64, logging *logging) bool {
+	return w.since <= math.MaxInt64-cost && (len(w.pending) < refusalCosts || w.find(cost, logging) != nil)
 }
 
-// find is the pending refusal of that cost, or nil.
-func (w *knownWindow) find(cost int64) *refusal {
+// find is the pending refusal of that cost that is logged in that way, or nil.
+func (w *knownWindow) find(cost int64, logging *logging) *refusal {
 	for _, known := range w.pending {
-		if known.hit.Cost == cost {
+		if known.hit.Cost == cost && known.logging == logging {
 			return known
 		}
 	}
@@ -215,7 +216,7 @@ func (r *refusals) restore(drained []*refusal) {
 			window = &knownWindow{end: lost.slot.Window.End, since: lost.cost()}
 			r.known[id] = window
 		}
-		if known := window.find(lost.hit.Cost); known != nil {
+		if known := window.find(lost.hit.Cost, lost.logging); known != nil {
 			known.hits += lost.hits
 		} else {
 			window.pending = append(window.pending, lost)

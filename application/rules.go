@@ -18,6 +18,8 @@ type Rules struct {
 type ruleSet struct {
 	domain.Rules                          // its policies sorted by name
 	byName       map[string]domain.Policy // the same
+	logging      *logging                 // of the same
+	revision     string
 }
 
 // NewRules puts rules in force. Rules that do not fit together, see
@@ -36,13 +38,17 @@ func (r *Rules) Replace(rules domain.Rules) error {
 	}
 	rules.Policies = slices.Clone(rules.Policies)
 	slices.SortFunc(rules.Policies, func(a, b domain.Policy) int { return strings.Compare(a.Name, b.Name) })
-	set := &ruleSet{Rules: rules, byName: make(map[string]domain.Policy, len(rules.Policies))}
+	set := &ruleSet{Rules: rules, byName: make(map[string]domain.Policy, len(rules.Policies)), logging: newLogging(rules.Policies), revision: revisionOf(&rules)}
 	for _, policy := range rules.Policies {
 		set.byName[policy.Name] = policy
 	}
 	r.inForce.Store(set)
 	return nil
 }
+
+// Revision is a short name of the rules in force: 12 hexadecimal digits, the same in
+// every process that has the same rules, however they are written.
+func (r *Rules) Revision() string { return r.inForce.Load().revision }
 
 // Policies are the policies in force, sorted by name.
 func (r *Rules) Policies() []domain.Policy { return slices.Clone(r.inForce.Load().Policies) }

@@ -12,7 +12,7 @@ import (
 
 // unchecked are the hits that were allowed because the store could not decide, by
 // policies that are open to that. They are logged once it is back: as calls of their
-// own kind, which no counter holds. The memory is bounded: hits beyond are logged
+// own kind, which no counter holds, all of them unless the log has nothing of the policy. The memory is bounded: hits beyond are logged
 // without their keys, and each unit of theirs as a hit.
 type unchecked struct {
 	max  int
@@ -32,11 +32,14 @@ func newUnchecked(most int, wake func()) *unchecked {
 	return &unchecked{max: most, wake: wake, calls: map[uncheckedID]*domain.Call{}}
 }
 
-func (u *unchecked) note(hit *domain.Hit, policies []domain.PolicyDecision, at time.Time) {
+func (u *unchecked) note(hit *domain.Hit, policies []domain.PolicyDecision, at time.Time, logging *logging) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i := range policies {
 		p := &policies[i]
+		if logging.off(p.Policy) {
+			continue
+		}
 		id := uncheckedID{p.Policy, hit.Key, hit.Cost}
 		if u.calls[id] == nil && len(u.calls) >= u.max {
 			id.key, id.cost = "", 1 // as many hits of cost 1
@@ -51,7 +54,7 @@ func (u *unchecked) note(hit *domain.Hit, policies []domain.PolicyDecision, at t
 		}
 		call.Hits += hit.Cost / id.cost
 	}
-	if u.size.Load() == 0 {
+	if u.size.Load() == 0 && len(u.calls) > 0 {
 		u.wake()
 	}
 	u.size.Store(int64(len(u.calls)))
@@ -104,6 +107,6 @@ func (l *Limiter) undecided(rules *ruleSet, d domain.Decision, hit *domain.Hit, 
 	for i := range d.Policies {
 		d.Policies[i].Tally = domain.Tally{} // what memory may have had
 	}
-	l.committer.unchecked.note(hit, d.Policies, d.At)
+	l.committer.unchecked.note(hit, d.Policies, d.At, rules.logging)
 	return d, nil
 }

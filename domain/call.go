@@ -71,7 +71,8 @@ const (
 	CallUnchecked CallKind = "unchecked"
 	// CallPolicySet says that a server has put a policy in force that is new or has
 	// changed: Limit, Schedule, Shadow and Coverage are the policy's, Path is where it
-	// came from, RequestID the revision of the whole configuration.
+	// came from, RequestID the revision of the whole configuration. If nothing of that
+	// has changed but the revision, all policies are said again.
 	CallPolicySet CallKind = "policy_set"
 	// CallPolicyRemoved says that a policy is in force no more.
 	CallPolicyRemoved CallKind = "policy_removed"

@@ -1,6 +1,11 @@
 package domain
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Hit is one request to be decided.
 type Hit struct {
@@ -21,8 +26,29 @@ type Origin struct {
 	Method    string
 	Path      string
 	RequestID string
-	// Actor is who did it, of what administrators do: "admin 192.0.2.1", "cli root@host".
+	// Actor is who did it, of what administrators do: "admin ip:192.0.2.1", where the
+	// address is as [ClientAddress.Key] gives it, "cli root@host", or of what a server
+	// does by itself "serve host:4711". It is empty for hits.
 	Actor string
+}
+
+// maxLogText is the length of the longest text that [LogText] leaves, in bytes.
+const maxLogText = 256
+
+// LogText is text from outside as the log takes it: its valid UTF-8 without control
+// characters, 256 bytes at most.
+func LogText(text string) string {
+	var b strings.Builder
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) || unicode.IsControl(r) {
+			continue
+		}
+		if b.Len()+utf8.RuneLen(r) > maxLogText {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // Check reports with an *InvalidError what is wrong with the hit as such; whether

@@ -49,7 +49,7 @@ func newCallJSON(c domain.Call) callJSON {
 	if c.Kind == domain.CallHit {
 		j.WindowStart = &c.WindowStart
 	}
-	if c.Kind == domain.CallHit || c.Kind == domain.CallQuotaSet {
+	if c.Kind.HasLimit() {
 		limit := problem.Units(c.Limit)
 		j.Limit = &limit
 	}
@@ -118,6 +118,10 @@ func callTable(out io.Writer) (write func(domain.Call) error, flush func() error
 			outcome, limit = "quota unset", "-"
 		case c.Kind == domain.CallReset:
 			outcome, limit = "reset", "-"
+		case c.Kind == domain.CallPolicySet:
+			outcome = "policy set"
+		case c.Kind == domain.CallPolicyRemoved:
+			outcome, limit = "policy removed", "-"
 		case c.Kind == domain.CallUnchecked:
 			outcome, limit = "unchecked", "-"
 		case c.Shadow && !c.Allowed:

@@ -66,6 +66,3 @@ func describe(p domain.PolicyDecision) string {
 	return fmt.Sprintf("policy %s%s: %s until %s (attempted %d, refused %d)\n",
 		p.Policy, shadow, left, p.Window.End.Format(time.RFC3339), p.Count, p.Refused)
 }
-
-// origin is how the audit log tells what a command did.
-func origin(command string) domain.Origin { return domain.Origin{Method: "CLI", Path: command} }

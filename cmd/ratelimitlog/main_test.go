@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -280,6 +281,21 @@ func TestCommandsWithHashKeysTellKeysOnlyAsHashes(t *testing.T) { // case 164
 	want(0, []string{"status", "sk_live_abc", "--json", "--hash-keys=keys.secret"}, `"count":1,`)
 }
 
+func TestTheLogTellsWhoRanACommandThatChangedSomething(t *testing.T) {
+	c := newCommand(t)
+	c.want(0, []string{"hit", "k", long})
+	c.want(0, []string{"reset", "k", long})
+	c.want(0, []string{"quota", "set", "k", "5", long})
+	c.want(0, []string{"quota", "unset", "k", long})
+	got := query[string](t, "ratelimitlog.db", `SELECT group_concat(kind || ':' || coalesce(actor, 'nobody'), ' ') FROM (SELECT * FROM api_calls ORDER BY id)`)
+	if by := "cli [^ ]+"; !regexp.MustCompile("^hit:nobody reset:" + by + " quota_set:" + by + " quota_unset:" + by + "$").MatchString(got) {
+		t.Errorf("the log has %q", got)
+	}
+	if host, err := os.Hostname(); err == nil && !strings.Contains(got, "@"+host) {
+		t.Errorf("the log has %q, which lacks the host %q", got, host)
+	}
+}
+
 func TestStatusAndResetOfSeveralPolicies(t *testing.T) {
 	c := newCommand(t)
 	if err := os.WriteFile("p.yaml", []byte("policies: {a: {limit: 5, window: 36500d}, b: {limit: 7, window: 36500d}, default: {limit: 9, window: 36500d}}\n"), 0o600); err != nil {
@@ -303,7 +319,7 @@ func TestPolicyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.want(0, []string{"policies", "check", "example.yaml"}, "example.yaml: 3 policies and 2 routes, all right")
-	c.want(0, []string{"policies", "list", "--policies=example.yaml"}, "default: 60 per fixed 1m\nlogin: 5 per sliding 15m\nmonthly: 100000 per calendar month Asia/Tokyo, in shadow\n")
+	c.want(0, []string{"policies", "list", "--policies=example.yaml"}, "default: 60 per fixed 1m\nlogin: 5 per sliding 15m\nmonthly: 100000 per calendar month Asia/Tokyo, in shadow, logs refused sample 0.1, keeps calls for 30d, keeps 100000 calls at most\n")
 	c.want(0, []string{"hit", "k", "--policies=example.yaml", "--policy=login,monthly", "--cost=5"}, "policy login: 0 of 5 left", "policy monthly in shadow: 99995 of 100000 left")
 	c.want(3, []string{"hit", "k", "--policies=example.yaml", "--policy=monthly,login"}, "refused", "policy monthly in shadow: 99995 of 100000 left", "(attempted 6, refused 1)")
 	if err := os.WriteFile("bad.yaml", []byte("policies:\n  a: {limit: 1}\n  b: {window: 1m}\n"), 0o600); err != nil {

@@ -31,7 +31,7 @@ func (c *policiesCheckCmd) Run(console *console) error {
 		"%s: %s and %s, all right\n", c.File, counted(policies, "policy", "policies"), counted(routes, "route", "routes"))
 }
 
-func counted(n int, one, many string) string {
+func counted[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -59,7 +59,22 @@ func (c *policiesListCmd) Run(console *console) error {
 		if p.Shadow {
 			shadow = ", in shadow"
 		}
-		fmt.Fprintf(&human, "%s: %s per %s%s\n", p.Name, domain.FormatLimit(p.Limit), p.Schedule, shadow)
+		fmt.Fprintf(&human, "%s: %s per %s%s%s\n", p.Name, domain.FormatLimit(p.Limit), p.Schedule, shadow, describeAudit(p.Audit))
 	}
-	return console.print(json.RawMessage(problem.AppendPolicies(nil, policies)), "%s", human.String()) // as GET /v1/policies
+	return console.print(json.RawMessage(problem.AppendPolicies(nil, rules.Revision(), policies)), "%s", human.String()) // as GET /v1/policies
+}
+
+// describeAudit is what the log has of a policy's hits in words, "" if it is all for ever.
+func describeAudit(a domain.Audit) string {
+	words := ""
+	if coverage := a.Coverage(); coverage != "" {
+		words += ", logs " + coverage
+	}
+	if a.Keep > 0 {
+		words += ", keeps calls for " + domain.FormatDuration(a.Keep)
+	}
+	if a.MaxRows > 0 {
+		words += fmt.Sprintf(", keeps %s at most", counted(a.MaxRows, "call", "calls"))
+	}
+	return words
 }

@@ -46,7 +46,7 @@ func (c *quotaSetCmd) Run(console *console) error {
 	}
 	quota := domain.Quota{Policy: c.Policy, Key: c.Key, Limit: limit}
 	return console.withLimiter(func(limiter *application.Limiter) error {
-		if err := limiter.SetQuota(console.ctx, quota, origin("quota set")); err != nil {
+		if err := limiter.SetQuota(console.ctx, quota, change("quota set")); err != nil {
 			return err
 		}
 		quota.Key = limiter.KeptAs(quota.Key)
@@ -58,7 +58,7 @@ type quotaUnsetCmd struct{ quotaOf }
 
 func (c *quotaUnsetCmd) Run(console *console) error {
 	return console.withLimiter(func(limiter *application.Limiter) error {
-		if err := limiter.UnsetQuota(console.ctx, c.Policy, c.Key, origin("quota unset")); err != nil {
+		if err := limiter.UnsetQuota(console.ctx, c.Policy, c.Key, change("quota unset")); err != nil {
 			return err
 		}
 		key := limiter.KeptAs(c.Key)

@@ -17,7 +17,7 @@ func (c *resetCmd) Run(console *console) error {
 	var key string
 	err := console.withLimiter(func(limiter *application.Limiter) error {
 		names, key = c.names(limiter), limiter.KeptAs(c.Key)
-		return limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: origin("reset")})
+		return limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: change("reset")})
 	})
 	if err != nil {
 		return err

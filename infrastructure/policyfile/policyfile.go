@@ -28,6 +28,11 @@ policies:
     window: calendar month Asia/Tokyo   # day, week (from Monday), month or year in a time zone
     shadow: true                        # default false; true counts and logs and refuses nothing
     on_store_error: closed              # the default: a hit that the store cannot decide is answered 503; open: it passes
+    audit:                              # what the log has of its hits; default: all of them, for ever. Counters are exact all the same
+      log: refused                      # default all; or allowed, off
+      sample: 0.1                       # default 1: each of them; a tenth of them here
+      keep: 30d                         # default: for ever
+      max_rows: 100000                  # the newest; default: any number
 
 # Requests that a route takes are charged one unit by each of its policies. Of
 # several routes the one with the most specific path applies. All spellings of a
@@ -162,7 +167,7 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 	if err := domain.CheckPolicyName(name); err != nil {
 		r.fail(entry.Key, "%v", err)
 	}
-	members := r.members(entry.Value, "policy "+name, "limit", "window", "shadow", "on_store_error")
+	members := r.members(entry.Value, "policy "+name, "limit", "window", "shadow", "on_store_error", "audit")
 	if members == nil {
 		return policy, false
 	}
@@ -195,6 +200,10 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 			r.fail(node, "policy %s: on_store_error must be open or closed, it is %s", name, describe(node))
 		}
 	}
+	var audit domain.Audit
+	if node := members["audit"]; node != nil {
+		audit = r.audit(node, "policy "+name+": audit")
+	}
 	if len(r.errs) > before {
 		return policy, false
 	}
@@ -202,7 +211,7 @@ func (r *reader) policy(entry *ast.MappingValueNode) (policy domain.Policy, ok b
 	if err != nil {
 		r.fail(entry.Key, "%v", err)
 	}
-	policy.Shadow, policy.FailOpen = shadow, failOpen
+	policy.Shadow, policy.FailOpen, policy.Audit = shadow, failOpen, audit
 	return policy, err == nil
 }
 

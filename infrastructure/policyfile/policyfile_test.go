@@ -24,13 +24,14 @@ func TestTheExampleIsRead(t *testing.T) {
 	}
 	var got []string
 	for _, p := range rules.Policies {
-		got = append(got, fmt.Sprintf("%s %s %s %v", p.Name, domain.FormatLimit(p.Limit), p.Schedule, p.Shadow))
+		got = append(got, fmt.Sprintf("%s %s %s %v %+v", p.Name, domain.FormatLimit(p.Limit), p.Schedule, p.Shadow, p.Audit))
 	}
 	for _, r := range rules.Routes.All() {
 		got = append(got, fmt.Sprintf("%s %v %s, %s %v", r.Path, r.Methods, r.Key, r.Fallback, r.Policies))
 	}
 	want := []string{
-		"default 60 fixed 1m false", "login 5 sliding 15m false", "monthly 100000 calendar month Asia/Tokyo true",
+		"default 60 fixed 1m false {Log:all Sample:0 Keep:0s MaxRows:0}", "login 5 sliding 15m false {Log:all Sample:0 Keep:0s MaxRows:0}",
+		"monthly 100000 calendar month Asia/Tokyo true {Log:refused Sample:0.1 Keep:720h0m0s MaxRows:100000}",
 		"/ping [GET HEAD] header X-Client-Key, constant 127.0.0.1 [default]", "/api/* [] bearer, client address [default monthly]",
 	}
 	if !slices.Equal(got, want) {
@@ -75,7 +76,7 @@ func TestErrorsNameLineAndColumn(t *testing.T) { // cases 19, 22, 37, 139
 		"sub-second":       {"policies:\n  a: {limit: 1, window: 500ms}\n", `f:2:25: policy a: window "500ms" is not a schedule`},
 		"unknown zone":     {"policies:\n  a:\n    limit: 1\n    window: calendar day Mars/Phobos\n", `f:4:13: policy a: window is in the time zone "Mars/Phobos", which does not exist`},
 		"calendar hours":   {"policies:\n  a: {limit: 1, window: calendar 5h}\n", `f:2:25: policy a: window has the calendar unit "5h"`},
-		"unknown member":   {"policies:\n  a: {limit: 1, window: 1m, burst: 2}\n", `f:2:29: policy a has no member "burst"; it may have [limit window shadow on_store_error]`},
+		"unknown member":   {"policies:\n  a: {limit: 1, window: 1m, burst: 2}\n", `f:2:29: policy a has no member "burst"; it may have [limit window shadow on_store_error audit]`},
 		"bad name":         {"policies:\n  \"a b\": {limit: 1, window: 1m}\n", `f:2:3: policy name "a b"`},
 		"policy twice":     {"policies:\n  a: {limit: 1, window: 1m}\n  a: {limit: 2, window: 1m}\n", "f:3:3: "},
 		"member twice":     {"policies:\n  a: {limit: 1, limit: 2, window: 1m}\n", "f:2:17: "},

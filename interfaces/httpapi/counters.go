@@ -28,7 +28,7 @@ func (s *Server) reset(c *fiber.Ctx, r asked) error {
 	if err != nil {
 		return err
 	}
-	origin := domain.Origin{Method: method(c), Path: "/v1/counters", RequestID: r.id}
+	origin := change(c, "/v1/counters", r)
 	if policies == nil {
 		err = s.limiter.ResetAll(c.UserContext(), key, origin)
 	} else {

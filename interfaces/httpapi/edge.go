@@ -31,6 +31,7 @@ type handler func(c *fiber.Ctx, r asked) error
 type asked struct {
 	id       string
 	decision *domain.Decision // that allowed it; nil if no route limits it
+	client   string           // who proved a role: the client's address as a key; "" where none was asked for
 }
 
 // get routes GET and HEAD of path to h.

@@ -14,6 +14,8 @@ type health struct {
 	Status string `json:"status"`
 	// LastReload is "ok", or "failed: " and why; empty without a policy file.
 	LastReload string `json:"last_reload,omitempty"`
+	// Revision is of the rules in force; empty in /healthz.
+	Revision string `json:"revision,omitempty"`
 }
 
 // Reloaded is told the outcome of the last reading of the policy file, for /readyz.
@@ -41,5 +43,6 @@ func (s *Server) readyz(c *fiber.Ctx, _ asked) error {
 		return fmt.Errorf("not ready to read: %w: %w", domain.ErrUnavailable, err)
 	}
 	lastReload, _ := s.lastReload.Load().(string)
-	return c.JSON(health{Status: "ready", LastReload: lastReload})
+	revision, _ := s.limiter.InForce()
+	return c.JSON(health{Status: "ready", LastReload: lastReload, Revision: revision})
 }

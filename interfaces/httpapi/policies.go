@@ -6,8 +6,9 @@ import (
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
-// policies shows the policies in force.
+// policies shows the policies in force, and which revision of the rules that is.
 func (s *Server) policies(c *fiber.Ctx, _ asked) error {
-	body(c, fiber.MIMEApplicationJSON, func(b []byte) []byte { return problem.AppendPolicies(b, s.limiter.Policies()) })
+	revision, policies := s.limiter.InForce()
+	body(c, fiber.MIMEApplicationJSON, func(b []byte) []byte { return problem.AppendPolicies(b, revision, policies) })
 	return nil
 }

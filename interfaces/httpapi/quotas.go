@@ -87,7 +87,7 @@ func (s *Server) setQuota(c *fiber.Ctx, r asked) error {
 	}, "limit"); err != nil {
 		return err
 	}
-	if err := s.limiter.SetQuota(c.UserContext(), quota, quotaOrigin(c, r)); err != nil {
+	if err := s.limiter.SetQuota(c.UserContext(), quota, change(c, "/v1/quotas", r)); err != nil {
 		return err
 	}
 	quota.Key = s.limiter.KeptAs(quota.Key)
@@ -100,15 +100,11 @@ func (s *Server) unsetQuota(c *fiber.Ctx, r asked) error {
 	if err != nil {
 		return err
 	}
-	if err := s.limiter.UnsetQuota(c.UserContext(), quota.Policy, quota.Key, quotaOrigin(c, r)); err != nil {
+	if err := s.limiter.UnsetQuota(c.UserContext(), quota.Policy, quota.Key, change(c, "/v1/quotas", r)); err != nil {
 		return err
 	}
 	c.Status(fiber.StatusNoContent)
 	return nil
-}
-
-func quotaOrigin(c *fiber.Ctx, r asked) domain.Origin {
-	return domain.Origin{Method: method(c), Path: "/v1/quotas", RequestID: r.id}
 }
 
 func sendQuota(c *fiber.Ctx, quota domain.Quota) error {

@@ -37,6 +37,11 @@ func origin(c *fiber.Ctx, id string) domain.Origin {
 	return domain.Origin{Method: method(c), Path: utils.UnsafeString(c.Request().URI().PathOriginal()), RequestID: id}
 }
 
+// change describes a request of an administrator, who has proved to be one.
+func change(c *fiber.Ctx, path string, r asked) domain.Origin {
+	return domain.Origin{Method: method(c), Path: path, RequestID: r.id, Actor: "admin " + r.client}
+}
+
 // method is the request's method, "" if Fiber does not know it.
 func method(c *fiber.Ctx) string {
 	for _, known := range fiber.DefaultMethods {

@@ -84,7 +84,8 @@ func hash(token string) []byte {
 func (s *Server) only(needed role, h handler) handler {
 	return func(c *fiber.Ctx, r asked) error {
 		clients := s.limiter.ClientAddress()
-		if err := s.guard.check(c, needed, clients.Key(request{c})); err != nil {
+		r.client = clients.Key(request{c})
+		if err := s.guard.check(c, needed, r.client); err != nil {
 			return err
 		}
 		return h(c, r)

@@ -124,12 +124,31 @@ func AppendPolicy(b []byte, p domain.Policy) []byte {
 	if p.FailOpen {
 		b = append(b, `,"on_store_error":"open"`...)
 	}
+	return append(appendAudit(b, p.Audit), '}')
+}
+
+// appendAudit says what the log has of a policy's hits, where that is not all for ever.
+func appendAudit(b []byte, a domain.Audit) []byte {
+	if a == (domain.Audit{}) {
+		return b
+	}
+	b = AppendString(append(b, `,"audit":{"log":`...), a.Log.String())
+	if a.Sample != 0 {
+		b = strconv.AppendFloat(append(b, `,"sample":`...), a.Sample, 'f', -1, 64)
+	}
+	if a.Keep != 0 {
+		b = AppendString(append(b, `,"keep":`...), domain.FormatDuration(a.Keep))
+	}
+	if a.MaxRows != 0 {
+		b = strconv.AppendInt(append(b, `,"max_rows":`...), a.MaxRows, 10)
+	}
 	return append(b, '}')
 }
 
-// AppendPolicies appends a list of policies as JSON.
-func AppendPolicies(b []byte, policies []domain.Policy) []byte {
-	return append(appendList(append(b, `{"policies":`...), policies, AppendPolicy), '}')
+// AppendPolicies appends the policies of a revision of the rules as JSON.
+func AppendPolicies(b []byte, revision string, policies []domain.Policy) []byte {
+	b = AppendString(append(b, `{"revision":`...), revision)
+	return append(appendList(append(b, `,"policies":`...), policies, AppendPolicy), '}')
 }
 
 // AppendQuota appends a quota as JSON.

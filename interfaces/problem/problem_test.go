@@ -113,6 +113,24 @@ func TestProblemsAreValidJSONWhateverTheyQuote(t *testing.T) {
 	}
 }
 
+func TestAPolicyTellsOfItsAuditOnlyWhatIsNotTheDefault(t *testing.T) {
+	schedule, err := domain.ParseSchedule("1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, audit := range map[string]domain.Audit{
+		``:                       {},
+		`,"audit":{"log":"off"}`: {Log: domain.LogOff},
+		`,"audit":{"log":"all","sample":0.000001}`:                               {Sample: domain.MinSample},
+		`,"audit":{"log":"refused","sample":0.1,"keep":"30d","max_rows":100000}`: {Log: domain.LogRefused, Sample: 0.1, Keep: 720 * time.Hour, MaxRows: 100000},
+	} {
+		got := string(problem.AppendPolicy(nil, domain.Policy{Name: "p", Limit: 1, Schedule: schedule, Audit: audit}))
+		if want = `{"name":"p","limit":1,"window":"fixed 1m"` + want + `}`; got != want {
+			t.Errorf("%+v: %s, want %s", audit, got, want)
+		}
+	}
+}
+
 func TestHeadersHaveAnItemForEachPolicyThatHasALimit(t *testing.T) {
 	day := domain.Window{Start: window.Start, End: window.Start.Add(24 * time.Hour)}
 	d := domain.Decision{Allowed: true, At: window.Start.Add(10*time.Second + 1), Policies: []domain.PolicyDecision{

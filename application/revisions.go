@@ -1,0 +1,172 @@
+package application
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+const (
+	// logRulesTimeout is how long one attempt to log the rules may take.
+	logRulesTimeout = 10 * time.Second
+	// logRulesTries is how often it is tried anew because another process logged its
+	// own rules at the same moment.
+	logRulesTries = 5
+)
+
+// revisionOf is the name of rules: a hash of all that is in them, in one order and in
+// the text forms that are the same however the rules are written.
+func revisionOf(rules *domain.Rules) string {
+	var lines []string
+	for _, p := range rules.Policies {
+		lines = append(lines, fmt.Sprintf("policy %s %s %q shadow %t open %t log %q keep %s rows %d",
+			p.Name, domain.FormatLimit(p.Limit), p.Schedule.String(), p.Shadow, p.FailOpen, p.Audit.Coverage(), p.Audit.Keep, p.Audit.MaxRows))
+	}
+	for _, r := range rules.Routes.All() {
+		methods := slices.Sorted(slices.Values(r.Methods))
+		lines = append(lines, fmt.Sprintf("route %q %q %q %q %q", r.Path, methods, r.Key.String(), r.Fallback.String(), r.Policies))
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n") + "\n" + clientsText(&rules.ClientAddress)))
+	return hex.EncodeToString(sum[:6])
+}
+
+// clientsText is a text that is the same for settings that do the same.
+func clientsText(c *domain.ClientAddress) string {
+	var trusted []string
+	for _, prefix := range c.Trusted {
+		trusted = append(trusted, prefix.String())
+	}
+	slices.Sort(trusted)
+	header, bits := strings.ToLower(c.Header), c.IPv6Prefix
+	if header == "" {
+		header = "x-forwarded-for"
+	}
+	if bits == 0 {
+		bits = 64
+	}
+	return fmt.Sprintf("clients %q %q %d", slices.Compact(trusted), header, bits)
+}
+
+// LogRules writes to the audit log what the rules in force are, where it does not say
+// so already: a call for each policy that is new or has changed, and one for each that
+// is gone. If nothing of that tells the revision apart from the last one in the log,
+// because it is a route or when calls are removed that changed, the policies are all
+// said again, so that every revision is in the log.
+//
+// origin is a part of the calls, the revision its request ID. It fails with
+// [domain.ErrUnavailable], and then nothing is logged. Processes that share the store log the
+// same rules once, unless the store keeps its log apart from the counters.
+func (l *Limiter) LogRules(ctx context.Context, origin domain.Origin) error {
+	set := l.rules.inForce.Load()
+	origin.RequestID = set.revision
+	at := l.now()
+	var err error
+	for range logRulesTries {
+		err = attempt(ctx, l.units, logRulesTimeout, func(_ domain.Counter, log domain.AuditLog) error {
+			said, err := readRules(ctx, log)
+			if err != nil {
+				return err
+			}
+			return said.update(ctx, log, set, at, origin)
+		})
+		if !errors.Is(err, errRulesLogged) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("log the rules: %w", err)
+	}
+	return nil
+}
+
+// errRulesLogged says that somebody else logged rules since they were read.
+var errRulesLogged = errors.New("another process logged its rules at the same moment")
+
+// aboutRules are the kinds of calls that say what the rules are.
+var aboutRules = []domain.CallKind{domain.CallPolicySet, domain.CallPolicyRemoved}
+
+// rulesSaid is what the log says of the rules.
+type rulesSaid struct {
+	revision string                 // of the last call
+	last     int64                  // its ID
+	policies map[string]domain.Call // the last call of each policy, by name
+}
+
+// readRules reads the log back to its beginning: a policy that is gone may have been
+// spoken of last at any time. The calls are few, as many as there were changes.
+func readRules(ctx context.Context, log domain.AuditLog) (rulesSaid, error) {
+	said := rulesSaid{policies: map[string]domain.Call{}}
+	query := domain.CallQuery{Kinds: aboutRules, Limit: MaxPage}
+	for {
+		page, err := log.Calls(ctx, query)
+		if err != nil {
+			return said, err
+		}
+		for _, call := range page {
+			if said.last == 0 {
+				said.revision, said.last = call.RequestID, call.ID
+			}
+			if _, known := said.policies[call.Policy]; !known {
+				said.policies[call.Policy] = call
+			}
+		}
+		if len(page) < query.Limit {
+			return said, nil
+		}
+		query.Before = page[len(page)-1].ID
+	}
+}
+
+// update logs what is to be said of the rules beyond that.
+func (s *rulesSaid) update(ctx context.Context, log domain.AuditLog, set *ruleSet, at time.Time, origin domain.Origin) error {
+	calls := s.changes(set, at, origin)
+	if len(calls) == 0 {
+		return nil
+	}
+	if err := log.Append(ctx, calls); err != nil {
+		return err
+	}
+	// Some stores let others append until this unit has: then there is more than that.
+	since, err := log.Calls(ctx, domain.CallQuery{Kinds: aboutRules, After: s.last, OldestFirst: true, Limit: len(calls) + 1})
+	if err == nil && len(since) > len(calls) {
+		err = errRulesLogged
+	}
+	return err
+}
+
+func (s *rulesSaid) changes(set *ruleSet, at time.Time, origin domain.Origin) (calls []domain.Call) {
+	var all []domain.Call
+	for _, p := range set.Policies {
+		call := domain.Call{
+			Kind: domain.CallPolicySet, At: at, Policy: p.Name, Allowed: true, Limit: p.Limit,
+			Schedule: p.Schedule.String(), Shadow: p.Shadow, Coverage: p.Audit.Coverage(), Origin: origin,
+		}
+		all = append(all, call)
+		if said, known := s.policies[p.Name]; !known || !sameRule(&said, &call) {
+			calls = append(calls, call)
+		}
+	}
+	for name, said := range s.policies {
+		if _, ok := set.byName[name]; !ok && said.Kind == domain.CallPolicySet {
+			calls = append(calls, domain.Call{Kind: domain.CallPolicyRemoved, At: at, Policy: name, Allowed: true, Origin: origin})
+		}
+	}
+	if len(calls) == 0 && s.revision != set.revision {
+		return all
+	}
+	slices.SortFunc(calls, func(a, b domain.Call) int { return strings.Compare(a.Policy, b.Policy) })
+	return calls
+}
+
+// sameRule reports whether two calls say the same of a policy.
+func sameRule(a, b *domain.Call) bool {
+	return a.Kind == b.Kind && a.Limit == b.Limit && a.Schedule == b.Schedule && a.Shadow == b.Shadow && a.Coverage == b.Coverage
+}

@@ -1,0 +1,127 @@
+package ratelimitlog_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// revision is that of the rules in force, as /readyz tells it.
+func (s *service) revision(t *testing.T) string {
+	t.Helper()
+	var ready struct{ Revision string }
+	decodeJSON(t, s.request(t, "GET", "/readyz").body, &ready)
+	return ready.Revision
+}
+
+// rulesLogged waits until the log says so much of the rules, and returns that.
+func (s *service) rulesLogged(t *testing.T, n int) []domain.Call {
+	t.Helper()
+	query := domain.CallQuery{Kinds: []domain.CallKind{domain.CallPolicySet, domain.CallPolicyRemoved}, OldestFirst: true, Limit: 100}
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		calls := callsOf(t, s, query)
+		if len(calls) >= n {
+			return calls
+		}
+		if time.Since(begun) > 10*time.Second {
+			t.Fatalf("the log has %+v, want %d calls\n%s", calls, n, s.log)
+		}
+	}
+}
+
+func TestStartsAndReloadsAreInTheLog(t *testing.T) {
+	dsn, file := "sqlite:"+filepath.Join(t.TempDir(), "test.db"), filepath.Join(t.TempDir(), "policies.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func() *service {
+		return serve(t, func(c *ratelimitlog.Config) { c.DSN, c.PolicyFile, c.ReloadEvery = dsn, file, 5*time.Millisecond })
+	}
+	write("policies: {a: {limit: 5, window: 1m, audit: {log: refused}}, b: {limit: 6, window: 1m, shadow: true}}")
+	s := start()
+	s.rulesLogged(t, 3)
+	first := s.revision(t)
+	write("policies: {a: {limit: 7, window: 1m, audit: {log: refused}}, c: {limit: 6, window: 1m}}")
+	s.rulesLogged(t, 6)
+	second := s.revision(t)
+	write("policies: {a: {limit: x}}")
+	for begun := time.Now(); !strings.Contains(s.log.String(), "the policies are not changed"); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("the bad file goes unnoticed")
+		}
+	}
+	write("policies: {a: {limit: 7, window: 60s, audit: {log: refused}}, c: {limit: 6, window: 1m}} # the same")
+	s.stop()
+	s = start() // with the same rules
+	s.ping(t, "k")
+	if got := s.revision(t); got != second || got == first {
+		t.Errorf("the revisions are %s, %s and %s", first, second, got)
+	}
+	write("policies: {a: {limit: 8, window: 1m, audit: {log: refused}}, c: {limit: 6, window: 1m}}")
+	calls := s.rulesLogged(t, 7)
+	third := s.revision(t)
+
+	var got []string
+	for _, c := range calls {
+		got = append(got, fmt.Sprintf("%s %s %s %d %s %v %q %s %s", c.RequestID, c.Kind, c.Policy, c.Limit, c.Schedule, c.Shadow, c.Coverage, c.Method, c.Path))
+		if !regexp.MustCompile(fmt.Sprintf(`^serve .+:%d$`, os.Getpid())).MatchString(c.Actor) || !c.At.Equal(s.clock.now()) {
+			t.Errorf("by %q at %s", c.Actor, c.At)
+		}
+	}
+	for i := range got {
+		got[i] = strings.NewReplacer(first, "1st", second, "2nd", third, "3rd", fmt.Sprint(int64(domain.Unlimited)), "-").Replace(got[i])
+	}
+	want := []string{
+		`1st policy_set a 5 fixed 1m false "refused" START policies.yaml`,
+		`1st policy_set b 6 fixed 1m true "" START policies.yaml`,
+		`1st policy_set default 3 fixed 1m false "" START policies.yaml`,
+		`2nd policy_set a 7 fixed 1m false "refused" RELOAD policies.yaml`,
+		`2nd policy_removed b -  false "" RELOAD policies.yaml`,
+		`2nd policy_set c 6 fixed 1m false "" RELOAD policies.yaml`,
+		`3rd policy_set a 8 fixed 1m false "refused" RELOAD policies.yaml`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Rules are in force while they cannot be logged, and are logged once the log is back.
+func TestRulesAreLoggedOnceTheStoreIsBack(t *testing.T) {
+	dsn := "sqlite:" + filepath.Join(t.TempDir(), "test.db")
+	if err := ratelimitlog.Migrate(context.Background(), ratelimitlog.Config{DSN: dsn}); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, dsn, `CREATE TRIGGER full BEFORE INSERT ON api_calls WHEN new.kind = 'policy_set' BEGIN SELECT RAISE(ABORT, 'the log is full'); END`)
+	s := serve(t, func(c *ratelimitlog.Config) { c.DSN = dsn })
+	for begun := time.Now(); !strings.Contains(s.log.String(), "the log is full"); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("the failure is not told")
+		}
+	}
+	if a := s.ping(t, "k"); a.status != 200 {
+		t.Errorf("meanwhile: %d %s", a.status, a.body)
+	}
+	mustExec(t, dsn, `DROP TRIGGER full`)
+	calls := s.rulesLogged(t, 1)
+	if c := calls[0]; c.Policy != "default" || c.Limit != 3 || c.Method != "START" || c.Path != "" || c.RequestID != s.revision(t) {
+		t.Errorf("the log has %+v", c)
+	}
+	if n := strings.Count(s.log.String(), "the log is full"); n != 1 {
+		t.Errorf("the failure is told %d times\n%s", n, s.log)
+	}
+}
