@@ -194,6 +194,10 @@ func (l *Limiter) KeptAs(key string) string { return l.keys.Lookup(key) }
 // empty unit of work.
 func (l *Limiter) Ping(ctx context.Context) error { return l.committer.ping(ctx) }
 
+// Sync waits until every refusal that was answered before is counted, and given to
+// the log with its count.
+func (l *Limiter) Sync(ctx context.Context) error { return l.committer.sync(ctx) }
+
 // Counters looks at the counters of key under the policies, or under all that are
 // in force if none is named. It is a hit of cost 0, but for how it may name the key,
 // see KeptAs.
