@@ -1,6 +1,10 @@
 package domain
 
-import "time"
+import (
+	"math"
+	"math/bits"
+	"time"
+)
 
 // Call is one remembered event: the decision of one policy over a hit, or over
 // several refused ones alike, or what an administrator did.
@@ -40,6 +44,14 @@ type Call struct {
 	Hash string
 
 	Origin
+}
+
+// Units is Cost × Hits, the largest int64 if it is more.
+func (c *Call) Units() int64 {
+	if hi, lo := bits.Mul64(uint64(c.Cost), uint64(c.Hits)); hi == 0 && lo <= math.MaxInt64 {
+		return int64(lo)
+	}
+	return math.MaxInt64
 }
 
 // CallKind says what a call remembers.

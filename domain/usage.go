@@ -2,6 +2,7 @@ package domain
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -19,6 +20,11 @@ const (
 	UsageByMonth  UsageBy = "month"
 )
 
+// IsTime reports whether usage is added up over spans of time.
+func (by UsageBy) IsTime() bool {
+	return by != UsageByKey && by != UsageByPolicy && by != UsageByPath
+}
+
 // TotalQuery says which hits to add up, and by what.
 type TotalQuery struct {
 	// Policy, Key, Path, From and To are as in [CallQuery].
@@ -26,8 +32,9 @@ type TotalQuery struct {
 	From, To          time.Time
 	// By is what to keep apart. Of times it is minutes, see [Total.At].
 	By UsageBy
-	// Same, of By that is a time, reports whether two times need not be kept apart. Nil: all
-	// must that are not of one minute.
+	// Same reports, if By is a time, whether two times need not be kept apart; then neither
+	// need those between them. A log may ask it or not. Nil keeps apart all that are not of
+	// one minute.
 	Same func(a, b time.Time) bool
 }
 
@@ -39,16 +46,52 @@ type Total struct {
 	// At is, if the query is by a time, the time of one of the hits: all are of one
 	// minute with it, or Same as it.
 	At time.Time
-	// Allowed and Refused are units. What a policy in shadow would have refused is in Refused.
+	// Allowed and Refused are units, the largest int64 if they are more. What a policy in
+	// shadow would have refused is in Refused.
 	Allowed, Refused int64
 	// Partial says that the log does not have all hits of the policy, see [Call.Coverage].
 	Partial bool
 }
 
+// Matches reports whether the call is a hit that the query's filters let pass.
+func (q *TotalQuery) Matches(c *Call) bool {
+	filters := CallQuery{Policy: q.Policy, Key: q.Key, Path: q.Path, From: q.From, To: q.To}
+	return c.Kind == CallHit && filters.Matches(c)
+}
+
+// Total is the sum over one call that the query asks for.
+func (q *TotalQuery) Total(c *Call) Total {
+	total := Total{Partial: c.Coverage != ""}
+	switch q.By {
+	case UsageByKey:
+		total.Group = c.Key
+	case UsageByPolicy:
+		total.Group = c.Policy
+	case UsageByPath:
+		total.Group = c.Path
+	default:
+		total.At = c.At
+	}
+	if c.Allowed {
+		total.Allowed = c.Units()
+	} else {
+		total.Refused = c.Units()
+	}
+	return total
+}
+
+// Add adds another sum of the same group, and keeps At.
+func (t *Total) Add(other Total) {
+	t.Allowed += min(other.Allowed, math.MaxInt64-t.Allowed)
+	t.Refused += min(other.Refused, math.MaxInt64-t.Refused)
+	t.Partial = t.Partial || other.Partial
+}
+
 // Totaler is implemented by logs that can add up hits faster than by returning them.
 // Like the AuditLog it is safe for concurrent use.
 type Totaler interface {
-	// Totals passes every sum to add, which is not called after it returns. Hits that
-	// are appended meanwhile may be in it or not.
+	// Totals passes every sum to add, one after the other and in any order, and does not
+	// call it after it returns; with an error, what was passed is worth nothing. Calls
+	// that are appended or removed meanwhile may be in it or not; all others are, once.
 	Totals(ctx context.Context, query TotalQuery, add func(Total)) error
 }
