@@ -182,6 +182,9 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 // errLate is why a look ends that takes too long.
 var errLate = fmt.Errorf("no answer in time: %w", domain.ErrUnavailable)
 
+// Now reads the limiter's clock.
+func (l *Limiter) Now() time.Time { return l.now() }
+
 // Policies are the policies in force, sorted by name.
 func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
 
