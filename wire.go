@@ -50,6 +50,12 @@ func NewVerifier(ctx context.Context, config Config) (*application.Verifier, fun
 	panic(wire.Build(provideLogger, openStores, provideVerifier))
 }
 
+// NewExplainer opens the stores to say why a key was refused. The function it returns
+// closes them.
+func NewExplainer(ctx context.Context, config Config) (*application.Explainer, func(), error) {
+	panic(wire.Build(openStores, limiting, wire.FieldsOf(new(Stores), "Log"), provideHistoryOptions, application.NewHistory, application.NewExplainer))
+}
+
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.
 func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), error) {
 	panic(wire.Build(limiting))

@@ -125,6 +125,34 @@ func NewVerifier(ctx context.Context, config Config) (*application.Verifier, fun
 	}, nil
 }
 
+// NewExplainer opens the stores to say why a key was refused. The function it returns
+// closes them.
+func NewExplainer(ctx context.Context, config Config) (*application.Explainer, func(), error) {
+	rules, err := provideRules(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	logger, err := provideLogger(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	stores, cleanup, err := openStores(ctx, config, logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	applicationStores := stores.Limiter
+	options := provideOptions(config, stores, logger)
+	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
+	auditLog := stores.Log
+	historyOptions := provideHistoryOptions(stores, limiter)
+	history := application.NewHistory(auditLog, historyOptions)
+	explainer := application.NewExplainer(limiter, history)
+	return explainer, func() {
+		cleanup2()
+		cleanup()
+	}, nil
+}
+
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.
 func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), error) {
 	rules, err := provideRules(config)
