@@ -343,3 +343,16 @@ func TestExplainWorksOnALogThatKeepsNoHits(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+func TestWithHashKeysUsageAndExplainShowNoKey(t *testing.T) {
+	s := serve(t, func(c *ratelimitlog.Config) { withTokens(c); c.HashKeys = secretFile(t, secret) })
+	for range 4 {
+		s.ping(t, rawKey)
+	}
+	hashed := hashedKey(secret, rawKey)
+	for _, key := range []string{rawKey, hashed} { // named as it is or as it is shown
+		e := s.explain(t, "key="+key, hashed+" was refused at 2026-01-01T00:00:10Z by policy default: 3 of 3 units of the window 00:00:00 to 00:01:00 were used.")
+		wantNoRawKey(t, "an explanation", e.Text)
+		s.usage(t, "by=key&key="+key, hashed+" 3 1")
+	}
+}

@@ -141,10 +141,15 @@ func NewExplainer(ctx context.Context, config Config) (*application.Explainer, f
 		return nil, nil, err
 	}
 	applicationStores := stores.Limiter
-	options := provideOptions(config, stores, logger)
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	auditLog := stores.Log
-	historyOptions := provideHistoryOptions(stores, limiter)
+	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
 	history := application.NewHistory(auditLog, historyOptions)
 	explainer := application.NewExplainer(limiter, history)
 	return explainer, func() {

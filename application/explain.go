@@ -28,6 +28,7 @@ const near = time.Second
 // is in force nor in the log a *[domain.NotFoundError]; [domain.ErrUnavailable] says
 // that counters or log could not be read, or not in time.
 func (x *Explainer) Explain(ctx context.Context, key, policy string, at time.Time) (domain.Explanation, error) {
+	key = x.limiter.KeptAs(key)
 	if err := domain.CheckKey(key); err != nil {
 		return domain.Explanation{}, err
 	}

@@ -51,6 +51,7 @@ func (q *UsageQuery) Default(now time.Time) {
 // makes no sense and one that comes to more than a million groups.
 // [domain.ErrUnavailable] says that the log could not be read, or not in time.
 func (h *History) Usage(ctx context.Context, query UsageQuery) (domain.Usage, error) {
+	query.Key = h.options.Keys.Lookup(query.Key)
 	sums, err := query.check()
 	if err != nil {
 		return domain.Usage{}, err
