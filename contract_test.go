@@ -115,6 +115,12 @@ GET /v1/counters?key=k
 POST /v1/hits {"key":"k","policies":["daily"],"cost":5}
 POST /v1/hits {"key":"k","policies":["daily"]}
 GET /v1/policies
+GET /v1/usage?by=policy&from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z
+GET /v1/usage?by=day&zone=Asia/Tokyo&policy=daily&from=2026-01-01T00:00:00Z&to=2026-01-04T00:00:00Z
+GET /v1/usage?by=week
+GET /v1/explain?key=nobody&policy=slide&at=2026-01-01T00:00:20Z
+GET /v1/explain?key=nobody&at=2026-01-01
+GET /v1/explain?key=k&policy=nope
 GET /healthz
 GET /readyz
 GET /nope

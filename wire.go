@@ -25,7 +25,7 @@ var limiting = wire.NewSet(
 )
 
 // serving is everything between a request and a hit.
-var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready"), provideHTTPOptions, httpapi.New, newServer)
+var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, provideHTTPOptions, httpapi.New, newServer)
 
 // NewLimiter opens the store and starts a limiter on it, to be used inside a Go
 // program. The function it returns stops both; call it once no hit is under way.
@@ -41,13 +41,19 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 
 // NewHistory opens the audit log to read it. The function it returns closes it.
 func NewHistory(ctx context.Context, config Config) (*application.History, func(), error) {
-	panic(wire.Build(provideLogger, provideKeyHasher, openStores, wire.FieldsOf(new(Stores), "Log"), application.NewHistory))
+	panic(wire.Build(provideLogger, provideKeyHasher, openStores, wire.FieldsOf(new(Stores), "Log"), provideReaderOptions, application.NewHistory))
 }
 
 // NewVerifier opens log and counters to hold one against the other. The function it
 // returns closes them.
 func NewVerifier(ctx context.Context, config Config) (*application.Verifier, func(), error) {
 	panic(wire.Build(provideLogger, openStores, provideVerifier))
+}
+
+// NewExplainer opens the stores to say why a key was refused. The function it returns
+// closes them.
+func NewExplainer(ctx context.Context, config Config) (*application.Explainer, func(), error) {
+	panic(wire.Build(openStores, limiting, wire.FieldsOf(new(Stores), "Log"), provideHistoryOptions, application.NewHistory, application.NewExplainer))
 }
 
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.

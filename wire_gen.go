@@ -67,9 +67,12 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 	}
 	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
+	auditLog := stores.Log
+	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
+	history := application.NewHistory(auditLog, historyOptions)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
-	server, err := httpapi.New(logger, limiter, pinger, httpapiOptions)
+	server, err := httpapi.New(logger, limiter, history, pinger, httpapiOptions)
 	if err != nil {
 		cleanup2()
 		cleanup()
@@ -98,7 +101,8 @@ func NewHistory(ctx context.Context, config Config) (*application.History, func(
 		cleanup()
 		return nil, nil, err
 	}
-	history := application.NewHistory(auditLog, keyHasher)
+	historyOptions := provideReaderOptions(keyHasher)
+	history := application.NewHistory(auditLog, historyOptions)
 	return history, func() {
 		cleanup()
 	}, nil
@@ -117,6 +121,39 @@ func NewVerifier(ctx context.Context, config Config) (*application.Verifier, fun
 	}
 	verifier := provideVerifier(config, stores)
 	return verifier, func() {
+		cleanup()
+	}, nil
+}
+
+// NewExplainer opens the stores to say why a key was refused. The function it returns
+// closes them.
+func NewExplainer(ctx context.Context, config Config) (*application.Explainer, func(), error) {
+	rules, err := provideRules(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	logger, err := provideLogger(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	stores, cleanup, err := openStores(ctx, config, logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	applicationStores := stores.Limiter
+	keyHasher, err := provideKeyHasher(config)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	options := provideOptions(config, keyHasher, stores, logger)
+	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
+	auditLog := stores.Log
+	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
+	history := application.NewHistory(auditLog, historyOptions)
+	explainer := application.NewExplainer(limiter, history)
+	return explainer, func() {
+		cleanup2()
 		cleanup()
 	}, nil
 }
@@ -160,9 +197,12 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 	}
 	options := provideOptions(config, keyHasher, stores, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
+	auditLog := stores.Log
+	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
+	history := application.NewHistory(auditLog, historyOptions)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
-	server, err := httpapi.New(logger, limiter, pinger, httpapiOptions)
+	server, err := httpapi.New(logger, limiter, history, pinger, httpapiOptions)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
@@ -184,4 +224,4 @@ var limiting = wire.NewSet(
 )
 
 // serving is everything between a request and a hit.
-var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready"), provideHTTPOptions, httpapi.New, newServer)
+var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, provideHTTPOptions, httpapi.New, newServer)

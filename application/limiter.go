@@ -190,6 +190,9 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 // errLate is why a look ends that takes too long.
 var errLate = fmt.Errorf("no answer in time: %w", domain.ErrUnavailable)
 
+// Now reads the limiter's clock.
+func (l *Limiter) Now() time.Time { return l.now() }
+
 // Policies are the policies in force, sorted by name.
 func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
 
@@ -208,6 +211,10 @@ func (l *Limiter) InForce() (revision string, policies []domain.Policy) {
 // Ping reports why hits cannot be decided, or nil: it waits in the queue and runs an
 // empty unit of work.
 func (l *Limiter) Ping(ctx context.Context) error { return l.committer.ping(ctx) }
+
+// Sync waits until every refusal that was answered before is counted, and given to
+// the log with its count.
+func (l *Limiter) Sync(ctx context.Context) error { return l.committer.sync(ctx) }
 
 // Counters looks at the counters of key under the policies, or under all that are
 // in force if none is named. It is a hit of cost 0, but for how it may name the key,

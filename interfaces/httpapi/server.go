@@ -16,13 +16,15 @@ import (
 
 // Server answers HTTP.
 type Server struct {
-	app     *fiber.App
-	limiter *application.Limiter
-	store   Pinger
-	log     *zap.Logger
-	guard   *guard
-	handled map[string]bool // paths that have a handler
-	timeout time.Duration
+	app       *fiber.App
+	limiter   *application.Limiter
+	history   *application.History
+	explainer *application.Explainer
+	store     Pinger
+	log       *zap.Logger
+	guard     *guard
+	handled   map[string]bool // paths that have a handler
+	timeout   time.Duration
 
 	outageLog  sometimes
 	stopping   atomic.Bool
@@ -56,8 +58,11 @@ type Options struct {
 
 // New makes a server. It answers once it is given a listener. Options that make no
 // sense are an *[domain.InvalidError].
-func New(log *zap.Logger, limiter *application.Limiter, store Pinger, options Options) (*Server, error) {
-	s := &Server{limiter: limiter, store: store, log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{}}
+func New(log *zap.Logger, limiter *application.Limiter, history *application.History, store Pinger, options Options) (*Server, error) {
+	s := &Server{
+		limiter: limiter, history: history, explainer: application.NewExplainer(limiter, history), store: store,
+		log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{},
+	}
 	var err error
 	if s.guard, err = newGuard(options.Tokens, log); err != nil {
 		return nil, err
@@ -92,6 +97,8 @@ func New(log *zap.Logger, limiter *application.Limiter, store Pinger, options Op
 	s.handle(fiber.MethodPut, "/v1/quotas", s.only(admin, s.setQuota))
 	s.handle(fiber.MethodDelete, "/v1/quotas", s.only(admin, s.unsetQuota))
 	s.get("/v1/policies", s.only(client, s.policies))
+	s.get("/v1/usage", s.only(audit, s.usage))
+	s.get("/v1/explain", s.only(audit, s.explain))
 	s.app.Server().Handler = s.refuseUnknownMethods(s.app.Handler())
 	return s, nil
 }

@@ -1,0 +1,205 @@
+package problem
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// Words are an explanation for people, a sentence each. Text that came from clients is
+// quoted if not all of it can be seen.
+func Words(e *domain.Explanation) []string {
+	w := words{}
+	w.hit(e)
+	w.limit(e)
+	w.spent(e)
+	for i := range e.Resets {
+		w.say("The window was reset at %s%s (call %d).", moment(e.Resets[i].At), by(&e.Resets[i]), e.Resets[i].ID)
+	}
+	if e.Partial {
+		w.say("The log does not have all hits of this policy.")
+	}
+	w.now(e)
+	return w
+}
+
+// Printable is text as it is if all of it can be seen, else quoted, so that it does
+// nothing to a terminal.
+func Printable(text string) string {
+	if quoted := strconv.Quote(text); quoted[1:len(quoted)-1] != text {
+		return quoted
+	}
+	return text
+}
+
+type words []string
+
+func (w *words) say(format string, args ...any) { *w = append(*w, fmt.Sprintf(format, args...)) }
+
+// hit says what became of the hit, or what would have become of one.
+func (w *words) hit(e *domain.Explanation) {
+	key := Printable(e.Key)
+	switch {
+	case e.Hit == nil:
+		w.say("The log has no hit of %s under policy %s within a second of %s.", key, e.Policy, moment(e.At))
+	case !e.Hit.Allowed && e.Hit.Shadow:
+		w.say("%s would have been refused at %s by policy %s, which was in shadow: %s.", key, moment(e.Hit.At), e.Policy, used(e))
+	case !e.Hit.Allowed:
+		w.say("%s was refused at %s by policy %s: %s.", key, moment(e.Hit.At), e.Policy, used(e))
+	default:
+		w.say("%s was allowed at %s by policy %s.", key, moment(e.Hit.At), e.Policy)
+	}
+	if e.Hit != nil {
+		w.call(e.Hit)
+	}
+	if e.Hit != nil && !e.Hit.Allowed {
+		return
+	}
+	switch {
+	case e.TallyFrom == domain.FromNothing:
+		w.say("Nor does it say what was used in the window %s: nobody asked, or it was not logged, or what was logged has been removed.", span(e.Window))
+	case e.HadRoom():
+		w.say("At %s %s: a hit of cost 1 would have passed.", moment(e.AsOf), used(e))
+	case e.Shadow:
+		w.say("At %s %s: a hit of cost 1 would have passed only because the policy was in shadow.", moment(e.AsOf), used(e))
+	default:
+		w.say("At %s %s: a hit of cost 1 would have been refused.", moment(e.AsOf), used(e))
+	}
+}
+
+// call says where the log has a hit.
+func (w *words) call(c *domain.Call) {
+	text := fmt.Sprintf("It is call %d of the log", c.ID)
+	if c.RequestID != "" {
+		text += ", request " + Printable(c.RequestID)
+	}
+	if c.Path != "" {
+		text += ", " + strings.TrimSpace(c.Method+" "+Printable(c.Path))
+	}
+	if c.Cost != 1 {
+		text += fmt.Sprintf(", and asked for %d units", c.Cost)
+	}
+	if c.Hits > 1 {
+		text += fmt.Sprintf(", and stands for %d hits alike", c.Hits)
+	}
+	*w = append(*w, text+".")
+}
+
+// used says what was used of the limit in the window.
+func used(e *domain.Explanation) string {
+	if e.Limit == 0 {
+		return "the limit was 0, which blocks every hit"
+	}
+	text := fmt.Sprintf("%d of %s units of the window %s were used", e.Used(), domain.FormatLimit(e.Limit), span(e.Window))
+	if e.Limit == domain.Unlimited {
+		text = fmt.Sprintf("%s of the window %s were used, without a limit", units(e.Used()), span(e.Window))
+	}
+	if e.Schedule.Previous(e.Window, e.AsOf).Den > 0 {
+		text += fmt.Sprintf(", and of %d used in the window before %d weighed in", e.Previous, e.Carry)
+	}
+	return text
+}
+
+// limit says which limit was in force, and since when.
+func (w *words) limit(e *domain.Explanation) {
+	rule := rule(e.Limit, e.Schedule)
+	switch {
+	case e.LimitFrom == domain.FromNow && !e.AsOf.Equal(e.NowAt):
+		w.say("The log does not say which limit was in force then; now it is %s.", rule)
+	case e.LimitOf == domain.LimitOfQuota && e.QuotaSet != nil:
+		w.say("The limit was the key's own, %s, set at %s%s (call %d).", rule, moment(e.QuotaSet.At), by(e.QuotaSet), e.QuotaSet.ID)
+	case e.LimitOf == domain.LimitOfQuota:
+		w.say("The limit was the key's own, %s.", rule)
+	default:
+		w.say("The limit was the policy's, %s.", rule)
+	}
+	if set := e.PolicySet; set != nil {
+		revision := ""
+		if set.RequestID != "" {
+			revision = " by revision " + Printable(set.RequestID)
+		}
+		w.say("The policy was put in force at %s%s%s (call %d).", moment(set.At), revision, by(set), set.ID)
+	}
+}
+
+// spent says what used the window up.
+func (w *words) spent(e *domain.Explanation) {
+	if len(e.Spent) == 0 {
+		return
+	}
+	var paths, calls []string
+	for _, g := range e.SpentByPath {
+		paths = append(paths, fmt.Sprintf("%s %s", units(g.Allowed), Printable(g.Name)))
+	}
+	if e.SpentPaths > len(e.SpentByPath) {
+		paths = append(paths, fmt.Sprintf("and %d more paths", e.SpentPaths-len(e.SpentByPath)))
+	}
+	w.say("By path was used: %s.", strings.Join(paths, ", "))
+	for _, c := range e.Spent[:min(len(e.Spent), newest)] {
+		calls = append(calls, fmt.Sprintf("%d at %s", c.ID, moment(c.At)))
+	}
+	w.say("The newest calls that were allowed: %s.", strings.Join(calls, ", "))
+}
+
+// newest is how many calls are told in words.
+const newest = 5
+
+// now says what has changed, and when the key passes.
+func (w *words) now(e *domain.Explanation) {
+	if e.Now == nil {
+		w.say("The policy is in force no more, and refuses nobody.")
+		return
+	}
+	if e.Changed() {
+		shadow := ""
+		if e.Now.Shadow {
+			shadow = ", in shadow"
+		}
+		w.say("That has changed: now the limit is the %s, %s%s.", map[domain.LimitOf]string{domain.LimitOfPolicy: "policy's", domain.LimitOfQuota: "key's own"}[e.NowOf], rule(e.Now.Limit, e.Now.Schedule), shadow)
+	}
+	switch {
+	case e.RetryAfter == domain.Never:
+		w.say("The limit is 0: no hit passes before it is changed.")
+	case e.RetryAfter > 0:
+		w.say("A hit of cost 1 passes at %s, %s from %s, if nobody else asks.", moment(e.PassesAt()), plural(e.RetryAfter, "second"), moment(e.NowAt))
+	case e.Now.Refuses:
+		w.say("A hit of cost 1 passes now, because the policy is in shadow.")
+	default:
+		w.say("A hit of cost 1 passes now.")
+	}
+}
+
+func rule(limit int64, schedule domain.Schedule) string {
+	return domain.FormatLimit(limit) + " per " + schedule.String()
+}
+
+func units(n int64) string { return plural(n, "unit") }
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// by says who did something, if that is known.
+func by(c *domain.Call) string {
+	if c.Actor == "" {
+		return ""
+	}
+	return " by " + Printable(c.Actor)
+}
+
+func moment(t time.Time) string { return t.UTC().Format(shortest) }
+
+// span is a window by the clock alone if it is within one day.
+func span(w domain.Window) string {
+	start, end := w.Start.UTC(), w.End.UTC()
+	if start.Truncate(24 * time.Hour).Equal(end.Add(-1).Truncate(24 * time.Hour)) {
+		return start.Format(time.TimeOnly) + " to " + end.Format(time.TimeOnly)
+	}
+	return moment(start) + " to " + moment(end)
+}
