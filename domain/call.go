@@ -63,6 +63,11 @@ const (
 	CallPolicyRemoved CallKind = "policy_removed"
 )
 
+// CallKinds are all kinds there are.
+func CallKinds() []CallKind {
+	return []CallKind{CallHit, CallReset, CallQuotaSet, CallQuotaUnset, CallUnchecked, CallPolicySet, CallPolicyRemoved}
+}
+
 // InWindow reports whether calls of this kind are counted in a window.
 func (k CallKind) InWindow() bool { return k == CallHit }
 

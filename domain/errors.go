@@ -32,7 +32,7 @@ func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
 
 // NotFoundError says what was asked for and does not exist.
 type NotFoundError struct {
-	Kind string // "policy"
+	Kind string // "policy", "quota" or "call"
 	Name string
 }
 

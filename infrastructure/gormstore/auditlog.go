@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -52,6 +53,21 @@ func calls(db *gorm.DB, query domain.CallQuery) ([]domain.Call, error) {
 	}
 	if query.Outcome != "" {
 		db = db.Where("kind = ? AND allowed = ?", domain.CallHit, query.Outcome == domain.OutcomeAllowed)
+	}
+	if len(query.Kinds) > 0 {
+		db = db.Where("kind IN ?", query.Kinds)
+	}
+	if !query.From.IsZero() {
+		db = db.Where("called_at >= ?", query.From.Add(time.Millisecond-1).UTC().Format(milliseconds))
+	}
+	if !query.To.IsZero() {
+		db = db.Where("called_at < ?", query.To.Add(time.Millisecond-1).UTC().Format(milliseconds))
+	}
+	if query.Path != "" {
+		db = db.Where("path = ?", query.Path)
+	}
+	if query.RequestID != "" {
+		db = db.Where("request_id = ?", query.RequestID)
 	}
 	if query.After > 0 {
 		db = db.Where("id > ?", query.After)

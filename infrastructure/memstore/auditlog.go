@@ -51,18 +51,11 @@ func (u *unit) Calls(ctx context.Context, query domain.CallQuery) ([]domain.Call
 		if !query.OldestFirst {
 			call = &calls[len(calls)-1-i]
 		}
-		if matches(&query, call) {
+		if query.Matches(call) {
 			found = append(found, *call)
 		}
 	}
 	return found, nil
-}
-
-func matches(query *domain.CallQuery, call *domain.Call) bool {
-	if query.Policy != "" && query.Policy != call.Policy || query.Key != "" && query.Key != call.Key {
-		return false
-	}
-	return query.Outcome == "" || call.Kind == domain.CallHit && call.Allowed == (query.Outcome == domain.OutcomeAllowed)
 }
 
 // Append implements [domain.AuditLog] in a turn of its own.
