@@ -1,6 +1,7 @@
 package ratelimitlog
 
 import (
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,6 +24,19 @@ func provideHTTPOptions(config Config) httpapi.Options {
 		Tokens:      httpapi.Tokens{Admin: config.AdminToken, Audit: config.AuditToken, Client: config.ClientToken},
 		CORSOrigins: config.CORSOrigins,
 	}
+}
+
+// pageTimeout is how long a server reads a page of the log.
+const pageTimeout = 10 * time.Second
+
+// provideHistoryOptions lets a server's readers see all that it has answered.
+func provideHistoryOptions(stores Stores, limiter *application.Limiter) application.HistoryOptions {
+	return application.HistoryOptions{Timeout: pageTimeout, Flush: func(ctx context.Context) error {
+		if err := limiter.Sync(ctx); err != nil || stores.Flush == nil {
+			return err
+		}
+		return stores.Flush(ctx)
+	}}
 }
 
 func provideOptions(config Config, stores Stores, log *zap.Logger) application.Options {

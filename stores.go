@@ -21,6 +21,9 @@ type Stores struct {
 	Limiter application.Stores
 	// Log is the audit log, to be read.
 	Log domain.AuditLog
+	// Flush waits until Log has every call of the units of work that are done. Nil if it
+	// has them at once.
+	Flush func(context.Context) error
 	// Ready says whether what is stored can be read.
 	Ready httpapi.Pinger
 	// Timeout is how long a hit may wait by default, Config.StoreTimeout being 0, and
@@ -184,6 +187,7 @@ func openRedis(ctx context.Context, config Config, log *zap.Logger) (Stores, fun
 		}
 		log.Info("the audit log has caught up")
 	}
+	stores.Flush = units.Flush
 	stores.Ready = counters // hits are decided without the log
 	return stores, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)

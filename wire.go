@@ -24,7 +24,7 @@ var limiting = wire.NewSet(
 )
 
 // serving is everything between a request and a hit.
-var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready"), provideHTTPOptions, httpapi.New, newServer)
+var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, provideHTTPOptions, httpapi.New, newServer)
 
 // NewLimiter opens the store and starts a limiter on it, to be used inside a Go
 // program. The function it returns stops both; call it once no hit is under way.
@@ -40,7 +40,7 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 
 // NewHistory opens the audit log to read it. The function it returns closes it.
 func NewHistory(ctx context.Context, config Config) (*application.History, func(), error) {
-	panic(wire.Build(provideLogger, openStores, wire.FieldsOf(new(Stores), "Log"), application.NewHistory))
+	panic(wire.Build(provideLogger, openStores, wire.FieldsOf(new(Stores), "Log"), wire.Value(application.HistoryOptions{}), application.NewHistory))
 }
 
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.

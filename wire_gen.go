@@ -57,9 +57,12 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 	applicationStores := stores.Limiter
 	options := provideOptions(config, stores, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
+	auditLog := stores.Log
+	historyOptions := provideHistoryOptions(stores, limiter)
+	history := application.NewHistory(auditLog, historyOptions)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
-	server, err := httpapi.New(logger, limiter, pinger, httpapiOptions)
+	server, err := httpapi.New(logger, limiter, history, pinger, httpapiOptions)
 	if err != nil {
 		cleanup2()
 		cleanup()
@@ -83,11 +86,16 @@ func NewHistory(ctx context.Context, config Config) (*application.History, func(
 		return nil, nil, err
 	}
 	auditLog := stores.Log
-	history := application.NewHistory(auditLog)
+	historyOptions := _wireHistoryOptionsValue
+	history := application.NewHistory(auditLog, historyOptions)
 	return history, func() {
 		cleanup()
 	}, nil
 }
+
+var (
+	_wireHistoryOptionsValue = application.HistoryOptions{}
+)
 
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.
 func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), error) {
@@ -120,9 +128,12 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 	applicationStores := stores.Limiter
 	options := provideOptions(config, stores, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
+	auditLog := stores.Log
+	historyOptions := provideHistoryOptions(stores, limiter)
+	history := application.NewHistory(auditLog, historyOptions)
 	pinger := stores.Ready
 	httpapiOptions := provideHTTPOptions(config)
-	server, err := httpapi.New(logger, limiter, pinger, httpapiOptions)
+	server, err := httpapi.New(logger, limiter, history, pinger, httpapiOptions)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
@@ -143,4 +154,4 @@ var limiting = wire.NewSet(
 )
 
 // serving is everything between a request and a hit.
-var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready"), provideHTTPOptions, httpapi.New, newServer)
+var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, provideHTTPOptions, httpapi.New, newServer)

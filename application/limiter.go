@@ -179,6 +179,10 @@ func (l *Limiter) Policies() []domain.Policy { return l.rules.Policies() }
 // empty unit of work.
 func (l *Limiter) Ping(ctx context.Context) error { return l.committer.ping(ctx) }
 
+// Sync waits until every refusal that was answered before is counted, and given to
+// the log with its count.
+func (l *Limiter) Sync(ctx context.Context) error { return l.committer.sync(ctx) }
+
 // Counters looks at the counters of key under the policies, or under all that are
 // in force if none is named. It is a hit of cost 0.
 func (l *Limiter) Counters(ctx context.Context, key string, policies ...string) (domain.Decision, error) {

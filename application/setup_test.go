@@ -115,7 +115,7 @@ func sums(t testing.TB, log domain.AuditLog, key string) (allowed, refused int64
 	t.Helper()
 	query := domain.CallQuery{Key: key, OldestFirst: true, Limit: application.MaxPage}
 	for {
-		page, err := application.NewHistory(log).Calls(context.Background(), query)
+		page, err := application.NewHistory(log, application.HistoryOptions{}).Calls(context.Background(), query)
 		if err != nil {
 			t.Fatal(err)
 		}

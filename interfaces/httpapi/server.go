@@ -18,6 +18,7 @@ import (
 type Server struct {
 	app     *fiber.App
 	limiter *application.Limiter
+	history *application.History
 	store   Pinger
 	log     *zap.Logger
 	guard   *guard
@@ -56,8 +57,8 @@ type Options struct {
 
 // New makes a server. It answers once it is given a listener. Options that make no
 // sense are an *[domain.InvalidError].
-func New(log *zap.Logger, limiter *application.Limiter, store Pinger, options Options) (*Server, error) {
-	s := &Server{limiter: limiter, store: store, log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{}}
+func New(log *zap.Logger, limiter *application.Limiter, history *application.History, store Pinger, options Options) (*Server, error) {
+	s := &Server{limiter: limiter, history: history, store: store, log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{}}
 	var err error
 	if s.guard, err = newGuard(options.Tokens, log); err != nil {
 		return nil, err

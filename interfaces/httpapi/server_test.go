@@ -48,7 +48,7 @@ func newTestServer(t testing.TB, limit int64, timeout time.Duration) *Server {
 	}
 	limiter, stop := application.NewLimiter(inForce, application.Stores{Units: store, Counter: store, Quotas: store}, application.Options{})
 	t.Cleanup(stop)
-	s, err := New(zap.NewNop(), limiter, store, Options{timeout: timeout})
+	s, err := New(zap.NewNop(), limiter, application.NewHistory(store, application.HistoryOptions{}), store, Options{timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
