@@ -16,15 +16,17 @@ import (
 
 // loggedCall is a call as /v1/calls tells it.
 type loggedCall struct {
-	ID                                                 int64
-	CalledAt                                           string `json:"called_at"`
-	Kind, Policy, Key                                  string
-	Cost, Hits                                         int64
-	Allowed, Shadow                                    bool
-	Count, Refused                                     int64
-	Limit                                              any
-	WindowStart                                        string `json:"window_start"`
-	Schedule, Coverage, Method, Path, RequestID, Actor string
+	ID                               int64
+	CalledAt                         string `json:"called_at"`
+	Kind, Policy, Key                string
+	Cost, Hits                       int64
+	Allowed, Shadow                  bool
+	Count, Refused                   int64
+	Limit                            any
+	WindowStart                      string `json:"window_start"`
+	Schedule, Coverage, Method, Path string
+	RequestID                        string `json:"request_id"`
+	Actor                            string
 }
 
 func withAudit(c *ratelimitlog.Config) {
@@ -151,10 +153,7 @@ func TestTheLogHasTheOrderAndTheTimesOfTheRequests(t *testing.T) { // case 155
 			if line == "" {
 				continue
 			}
-			var call struct {
-				CalledAt  string `json:"called_at"`
-				RequestID string `json:"request_id"`
-			}
+			var call loggedCall
 			decodeJSON(t, line, &call)
 			got = append(got, call.RequestID+" "+call.CalledAt)
 		}

@@ -115,6 +115,14 @@ GET /v1/counters?key=k
 POST /v1/hits {"key":"k","policies":["daily"],"cost":5}
 POST /v1/hits {"key":"k","policies":["daily"]}
 GET /v1/policies
+GET /v1/calls?key=k&limit=2
+GET /v1/calls?key=k&limit=2&order=asc&cursor=YTI
+GET /v1/calls?kind=reset,quota_set,quota_unset&order=asc
+GET /v1/calls?policy=slide&allowed=false&limit=1
+GET /v1/calls?from=2026-01-01T00:00:10Z&to=2026-01-01T00:00:10.001Z&path=/ping&limit=1
+GET /v1/calls?limit=0
+GET /v1/calls/1
+GET /v1/calls/1000
 GET /healthz
 GET /readyz
 GET /nope
@@ -139,6 +147,9 @@ func transcript(t *testing.T, s *service) string {
 		}
 		target, body, _ := strings.Cut(rest, " ")
 		a := s.send(t, http.DefaultClient, method, target, body, append(bearer(adminToken), "X-Client-Key", "k", "X-Request-ID", "r")...)
+		// Refusals from memory are logged some time later, or before a look: after one their
+		// calls have the same IDs everywhere.
+		s.do(t, "GET", "/status?key=look", "")
 		fmt.Fprintf(&b, "%s\n%d\n", line, a.status)
 		var names []string
 		for name := range a.header {
