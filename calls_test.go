@@ -94,8 +94,10 @@ func TestPagesOfOneInstantLoseAndRepeatNothing(t *testing.T) { // cases 154, 158
 		defer cancel()
 		for i := range 10 {
 			clients.Go(func() {
+				client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+				defer client.CloseIdleConnections()
 				for ctx.Err() == nil {
-					s.ping(t, fmt.Sprint("other", i))
+					s.send(t, client, "GET", "/ping", "", "X-Client-Key", fmt.Sprint("other", i))
 				}
 			})
 		}
