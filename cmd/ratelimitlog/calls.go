@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"io"
-	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog"
@@ -15,50 +13,30 @@ import (
 )
 
 type callsCmd struct {
-	Key     string `help:"Only calls of this key."`
-	Policy  string `help:"Only calls under this policy."`
-	Outcome string `help:"Only hits that were allowed, or only refused ones."`
-	Number  int    `short:"n" default:"50" help:"How many calls; 0 shows all."`
+	Key       string   `help:"Only calls of this key."`
+	Policy    string   `help:"Only calls under this policy."`
+	Outcome   string   `help:"Only hits that were allowed, or only refused ones."`
+	From      string   `help:"Only calls from then on: 2026-01-01T00:00:00Z, or 1h30m for so long ago."`
+	To        string   `help:"Only calls before then, as --from."`
+	Path      string   `help:"Only calls of this path."`
+	RequestID string   `name:"request-id" help:"Only calls of this request."`
+	Kind      []string `help:"Only calls of these kinds, separated by commas: hit, reset, quota_set, quota_unset, unchecked, policy_set, policy_removed."`
+	Order     string   `help:"desc, newest first, or asc. Default desc; with --follow asc."`
+	Number    int      `short:"n" default:"50" help:"How many calls; 0 shows all."`
+	CSV       bool     `name:"csv" help:"Print CSV; a text that a spreadsheet would take for a formula has a ' before it."`
+	Follow    bool     `short:"f" help:"Show the newest -n calls, oldest first, and then those that come, until interrupted."`
 }
 
-// callJSON is a call as programs read it, one object a line.
-type callJSON struct {
-	ID          int64          `json:"id"`
-	CalledAt    time.Time      `json:"called_at"`
-	Kind        string         `json:"kind"`
-	Policy      string         `json:"policy"`
-	Key         string         `json:"key"`
-	Cost        int64          `json:"cost"`
-	Hits        int64          `json:"hits"`
-	Allowed     bool           `json:"allowed"`
-	Shadow      bool           `json:"shadow,omitempty"`
-	Count       int64          `json:"count"`
-	Refused     int64          `json:"refused"`
-	Limit       *problem.Units `json:"limit,omitempty"`
-	WindowStart *time.Time     `json:"window_start,omitempty"`
-	Method      string         `json:"method"`
-	Path        string         `json:"path"`
-	RequestID   string         `json:"request_id"`
-}
-
-func newCallJSON(c domain.Call) callJSON {
-	j := callJSON{
-		ID: c.ID, CalledAt: c.At, Kind: string(c.Kind), Policy: c.Policy, Key: c.Key, Cost: c.Cost, Hits: c.Hits,
-		Allowed: c.Allowed, Shadow: c.Shadow, Count: c.Count, Refused: c.Refused, Method: c.Method, Path: c.Path, RequestID: c.RequestID,
-	}
-	if c.Kind == domain.CallHit {
-		j.WindowStart = &c.WindowStart
-	}
-	if c.Kind.HasLimit() {
-		limit := problem.Units(c.Limit)
-		j.Limit = &limit
-	}
-	return j
-}
+// followEvery is how often the log is asked for new calls.
+const followEvery = 500 * time.Millisecond
 
 func (c *callsCmd) Run(console *console) error {
-	if c.Number < 0 {
-		return &domain.InvalidError{Field: "number", Reason: fmt.Sprintf("is %d, it must be 0 or more", c.Number)}
+	query, err := c.query(time.Now())
+	if err != nil {
+		return err
+	}
+	if c.CSV && console.json {
+		return &domain.InvalidError{Field: "csv", Reason: "must not be asked for together with json"}
 	}
 	console.config.ReadOnly = true
 	history, cleanup, err := ratelimitlog.NewHistory(console.ctx, console.config)
@@ -66,71 +44,108 @@ func (c *callsCmd) Run(console *console) error {
 		return err
 	}
 	defer cleanup()
-	write, flush := callTable(console.out)
-	if console.json {
-		encoder := json.NewEncoder(console.out)
-		write, flush = func(call domain.Call) error { return encoder.Encode(newCallJSON(call)) }, func() error { return nil }
-	}
-	query := domain.CallQuery{Policy: c.Policy, Key: c.Key, Outcome: domain.CallOutcome(c.Outcome)}
-	for left := c.Number; ; left -= query.Limit {
-		query.Limit = application.MaxPage
-		if c.Number > 0 {
-			query.Limit = min(left, application.MaxPage)
+	print := c.printer(console)
+	if c.Follow {
+		if err := follow(console.ctx, history, query, print); console.ctx.Err() == nil {
+			return err
 		}
-		page, err := history.Calls(console.ctx, query)
+		return nil // following ends so
+	}
+	if err := history.Each(console.ctx, query, print); err != nil {
+		return err
+	}
+	return print(nil)
+}
+
+// query is what calls are asked for. Its Limit is 0 for all.
+func (c *callsCmd) query(now time.Time) (query domain.CallQuery, err error) {
+	query = domain.CallQuery{
+		Policy: c.Policy, Key: c.Key, Outcome: domain.CallOutcome(c.Outcome), Path: c.Path, RequestID: c.RequestID,
+		OldestFirst: c.Order == "asc", Limit: c.Number,
+	}
+	for _, kind := range c.Kind {
+		query.Kinds = append(query.Kinds, domain.CallKind(kind))
+	}
+	switch {
+	case c.Number < 0:
+		return query, &domain.InvalidError{Field: "number", Reason: fmt.Sprintf("is %d, it must be 0 or more", c.Number)}
+	case c.Order != "" && c.Order != "asc" && c.Order != "desc":
+		return query, &domain.InvalidError{Field: "order", Reason: fmt.Sprintf("is %q, it must be asc or desc", c.Order)}
+	case c.Follow && c.Order == "desc":
+		return query, &domain.InvalidError{Field: "order", Reason: "must be asc with follow"}
+	}
+	if query.From, err = parseTime(c.From, now); err != nil {
+		return query, err
+	}
+	query.To, err = parseTime(c.To, now)
+	return query, err
+}
+
+// printer prints a page of calls, the first one, maybe empty, with what comes before it.
+func (c *callsCmd) printer(console *console) func([]domain.Call) error {
+	switch {
+	case c.CSV:
+		return appended(console.out, problem.CallCSVHeader, problem.AppendCallCSV)
+	case console.json:
+		return appended(console.out, "", problem.AppendCallLine)
+	}
+	return callTable(console.out)
+}
+
+// appended prints what write makes of each call, after the head.
+func appended(out io.Writer, head string, write func([]byte, domain.Call) []byte) func([]domain.Call) error {
+	buffer := []byte(head)
+	return func(page []domain.Call) error {
+		for _, call := range page {
+			buffer = write(buffer, call)
+		}
+		_, err := out.Write(buffer)
+		buffer = buffer[:0]
+		return err
+	}
+}
+
+// follow prints the newest calls that the query asks for, as many as its limit says,
+// oldest first, and then those that are added, until the context ends.
+func follow(ctx context.Context, history *application.History, query domain.CallQuery, print func([]domain.Call) error) error {
+	seen, err := before(ctx, history, query)
+	if err != nil {
+		return err
+	}
+	query.OldestFirst, query.Limit = true, 0
+	for {
+		newest, err := history.Newest(ctx)
 		if err != nil {
 			return err
 		}
-		for _, call := range page {
-			if err := write(call); err != nil {
+		if newest > seen {
+			query.After, query.Before = seen, newest+1
+			if err := history.Each(ctx, query, print); err != nil {
 				return err
 			}
+			seen = newest
 		}
-		if err := flush(); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followEvery):
 		}
-		if len(page) < query.Limit || c.Number > 0 && left == query.Limit {
-			return nil
-		}
-		query.Before = page[len(page)-1].ID
 	}
 }
 
-// printable is text as it is if all of it can be seen, else quoted, so that it does
-// nothing to a terminal.
-func printable(text string) string {
-	if quoted := strconv.Quote(text); quoted[1:len(quoted)-1] != text {
-		return quoted
+// before is an ID after which there are as many calls as the query's limit says.
+func before(ctx context.Context, history *application.History, query domain.CallQuery) (int64, error) {
+	if query.Limit == 0 {
+		return 0, nil
 	}
-	return text
-}
-
-// callTable writes calls as lines of a table.
-func callTable(out io.Writer) (write func(domain.Call) error, flush func() error) {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tCALLED AT\tOUTCOME\tPOLICY\tKEY\tCOST\tHITS\tCOUNT\tREFUSED\tLIMIT\tREQUEST")
-	return func(c domain.Call) error {
-		outcome, limit := "refused", domain.FormatLimit(c.Limit)
-		switch {
-		case c.Kind == domain.CallQuotaSet:
-			outcome = "quota set"
-		case c.Kind == domain.CallQuotaUnset:
-			outcome, limit = "quota unset", "-"
-		case c.Kind == domain.CallReset:
-			outcome, limit = "reset", "-"
-		case c.Kind == domain.CallPolicySet:
-			outcome = "policy set"
-		case c.Kind == domain.CallPolicyRemoved:
-			outcome, limit = "policy removed", "-"
-		case c.Kind == domain.CallUnchecked:
-			outcome, limit = "unchecked", "-"
-		case c.Shadow && !c.Allowed:
-			outcome = "shadow refused"
-		case c.Allowed:
-			outcome = "allowed"
-		}
-		_, err := fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s %s %s\n", c.ID, c.At.Format("2006-01-02T15:04:05.000Z"),
-			outcome, c.Policy, printable(c.Key), c.Cost, c.Hits, c.Count, c.Refused, limit, c.Method, printable(c.Path), c.RequestID)
-		return err
-	}, table.Flush
+	id, err := history.Newest(ctx)
+	if err != nil {
+		return 0, err
+	}
+	query.OldestFirst, query.Before = false, id+1
+	err = history.Each(ctx, query, func(page []domain.Call) error {
+		id = page[len(page)-1].ID - 1
+		return nil
+	})
+	return id, err
 }

@@ -18,7 +18,7 @@ type serveCmd struct {
 	Queue      int           `default:"8192" help:"How many hits may wait; further ones are answered 503."`
 
 	AdminToken  string   `help:"Token for resets and quotas; without it they are closed. Best set by the environment."`
-	AuditToken  string   `help:"Token for the audit log; without it that is closed."`
+	AuditToken  string   `help:"Token for the audit log over HTTP, which the admin token opens too; without both it is closed."`
 	ClientToken string   `help:"Token for hits, counters and policies; without it they are open to everybody."`
 	Dev         bool     `help:"Make an admin token for this run and print it, unless one is set."`
 	CORSOrigins []string `name:"cors-origins" help:"Origins like https://app.example.com whose scripts may use the server, separated by commas; * is all."`

@@ -61,6 +61,14 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// abort cuts a connection off, whatever is under way on it.
+func abort(c net.Conn) {
+	if ours, ok := c.(*conn); ok {
+		c = ours.Conn
+	}
+	c.Close()
+}
+
 func (c *conn) SetReadDeadline(t time.Time) error {
 	if near(c.read, t, c.slack) {
 		return nil

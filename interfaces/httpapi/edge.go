@@ -220,6 +220,8 @@ func problemOf(err error) problem.Problem {
 	switch err := err.(type) {
 	case asProblem:
 		return problem.Problem(err)
+	case asUnreadLog:
+		return problem.ReducedCapacity("The audit log could not be read.")
 	case *fiber.Error:
 		p := problem.Of(err.Code)
 		p.Detail = details[err.Code]

@@ -26,6 +26,7 @@ type Server struct {
 	handled   map[string]bool // paths that have a handler
 	timeout   time.Duration
 
+	exports    *exports
 	outageLog  sometimes
 	stopping   atomic.Bool
 	lastReload atomic.Value // string, see Reloaded
@@ -61,7 +62,7 @@ type Options struct {
 func New(log *zap.Logger, limiter *application.Limiter, history *application.History, store Pinger, options Options) (*Server, error) {
 	s := &Server{
 		limiter: limiter, history: history, explainer: application.NewExplainer(limiter, history), store: store,
-		log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{},
+		log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{}, exports: newExports(),
 	}
 	var err error
 	if s.guard, err = newGuard(options.Tokens, log); err != nil {
@@ -99,6 +100,8 @@ func New(log *zap.Logger, limiter *application.Limiter, history *application.His
 	s.get("/v1/policies", s.only(client, s.policies))
 	s.get("/v1/usage", s.only(audit, s.usage))
 	s.get("/v1/explain", s.only(audit, s.explain))
+	s.get("/v1/calls", s.only(audit, s.calls))
+	s.get("/v1/calls/:id", s.only(audit, s.call))
 	s.app.Server().Handler = s.refuseUnknownMethods(s.app.Handler())
 	return s, nil
 }
@@ -109,8 +112,9 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // Shutdown takes no more connections and waits until the requests under way are
-// answered or the context ends.
+// answered or the context ends. Answers of any length are cut off before it does.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopping.Store(true)
+	defer s.exports.endBefore(ctx)()
 	return s.app.ShutdownWithContext(ctx)
 }

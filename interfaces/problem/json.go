@@ -215,14 +215,8 @@ func AppendString(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// Units is a limit, or what is left of one, in JSON: a number, or the string
-// "unlimited".
-type Units int64
-
-// MarshalJSON implements json.Marshaler.
-func (u Units) MarshalJSON() ([]byte, error) { return AppendUnits(nil, int64(u)), nil }
-
-// AppendUnits appends a limit, or what is left of one, as JSON. See [Units].
+// AppendUnits appends a limit, or what is left of one, as JSON: a number, or the
+// string "unlimited".
 func AppendUnits(b []byte, units int64) []byte {
 	if units == domain.Unlimited {
 		return append(b, `"unlimited"`...)

@@ -18,6 +18,7 @@ const (
 	TypeInvalidRequest    = base + "invalid-request"
 	TypeUnknownPolicy     = base + "unknown-policy"
 	TypeNoQuota           = base + "no-quota"
+	TypeUnknownCall       = base + "unknown-call"
 	TypeReducedCapacity   = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 
 	base = "https://github.com/nene2-ft/ratelimitlog/problems/"
@@ -71,14 +72,16 @@ func From(err error) Problem {
 		return InvalidRequest(Invalid{Detail: invalid.Error(), Parameter: invalid.Field})
 	case errors.As(err, &notFound) && notFound.Kind == "quota":
 		return Problem{Type: TypeNoQuota, Title: "No Quota", Status: http.StatusNotFound, Detail: "The key has no limit of its own under this policy."}
+	case errors.As(err, &notFound) && notFound.Kind == "call":
+		return Problem{Type: TypeUnknownCall, Title: "Unknown Call", Status: http.StatusNotFound, Detail: "There is no call of this ID, or it is kept no more."}
 	case errors.As(err, &notFound):
 		return Problem{Type: TypeUnknownPolicy, Title: "Unknown Policy", Status: http.StatusNotFound, Detail: notFound.Error()}
 	case errors.Is(err, domain.ErrNotFound):
 		return Of(http.StatusNotFound)
 	case errors.Is(err, domain.ErrOverloaded):
-		return unavailable("Too many requests are waiting for a decision.")
+		return ReducedCapacity("Too many requests are waiting for a decision.")
 	case errors.Is(err, domain.ErrUnavailable):
-		return unavailable("The rate limit could not be checked.")
+		return ReducedCapacity("The rate limit could not be checked.")
 	}
 	return Of(http.StatusInternalServerError)
 }
@@ -99,7 +102,8 @@ func InvalidRequest(errs ...Invalid) Problem {
 	}
 }
 
-func unavailable(detail string) Problem {
+// ReducedCapacity is the problem of a request that may pass if it is sent again.
+func ReducedCapacity(detail string) Problem {
 	return Problem{
 		Type: TypeReducedCapacity, Title: "Temporary Reduced Capacity", Status: http.StatusServiceUnavailable,
 		Detail: detail, RetryAfter: retrySoon,
