@@ -28,6 +28,11 @@ type Config struct {
 	// Default "normal".
 	Synchronous string
 
+	// TamperEvident chains the calls of the audit log by hashes that a verifier checks:
+	// from now on and for ever, in whatever the log is kept. Every process that writes there
+	// must be started after the first one with it.
+	TamperEvident bool
+
 	// ReadOnly opens an existing SQLite database to look only: hits fail, and looks work.
 	ReadOnly bool
 

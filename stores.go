@@ -101,7 +101,9 @@ func openSQLite(ctx context.Context, config Config, _ *zap.Logger) (Stores, func
 	if config.ReadOnly {
 		store, err = gormstore.OpenReader(ctx, config.dsn())
 	} else {
-		store, err = gormstore.Open(ctx, config.dsn(), gormstore.Options{Synchronous: gormstore.Synchronous(config.Synchronous)})
+		store, err = gormstore.Open(ctx, config.dsn(), gormstore.Options{
+			Synchronous: gormstore.Synchronous(config.Synchronous), TamperEvident: config.TamperEvident,
+		})
 	}
 	if err != nil {
 		return Stores{}, nil, err
@@ -122,7 +124,7 @@ func migrateSQLite(ctx context.Context, config Config) error {
 // openPostgres does without a server that is not there yet, but not with one that
 // cannot be used, for its schema or its encoding.
 func openPostgres(ctx context.Context, config Config, _ *zap.Logger) (Stores, func(), error) {
-	store, err := gormstore.OpenPostgres(config.DSN, gormstore.PostgresOptions{Migrate: config.Migrate})
+	store, err := gormstore.OpenPostgres(config.DSN, gormstore.PostgresOptions{Migrate: config.Migrate, TamperEvident: config.TamperEvident})
 	if err != nil {
 		return Stores{}, nil, err
 	}

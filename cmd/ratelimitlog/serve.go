@@ -12,10 +12,11 @@ import (
 )
 
 type serveCmd struct {
-	Addr       string        `default:"127.0.0.1:8080" help:"Where to listen, host:port; port 0 takes a free one."`
-	PruneEvery time.Duration `default:"1m" help:"Time between prunes; 0 never prunes."`
-	Migrate    bool          `help:"Bring the schema of a PostgreSQL database up to date first."`
-	Queue      int           `default:"8192" help:"How many hits may wait; further ones are answered 503."`
+	Addr          string        `default:"127.0.0.1:8080" help:"Where to listen, host:port; port 0 takes a free one."`
+	PruneEvery    time.Duration `default:"1m" help:"Time between prunes; 0 never prunes."`
+	Migrate       bool          `help:"Bring the schema of a PostgreSQL database up to date first."`
+	TamperEvident bool          `help:"Chain the rows of the audit log by hashes, from now on and for ever: verify then tells what was changed by hand."`
+	Queue         int           `default:"8192" help:"How many hits may wait; further ones are answered 503."`
 
 	AdminToken  string   `help:"Token for resets and quotas; without it they are closed. Best set by the environment."`
 	AuditToken  string   `help:"Token for the audit log over HTTP, which the admin token opens too; without both it is closed."`
@@ -32,7 +33,7 @@ func (c *serveCmd) Run(console *console) error {
 		c.AdminToken = made
 	}
 	console.config.AdminToken, console.config.AuditToken, console.config.ClientToken = c.AdminToken, c.AuditToken, c.ClientToken
-	console.config.CORSOrigins, console.config.Migrate = c.CORSOrigins, c.Migrate
+	console.config.CORSOrigins, console.config.Migrate, console.config.TamperEvident = c.CORSOrigins, c.Migrate, c.TamperEvident
 	if c.PruneEvery == 0 {
 		console.config.PruneEvery = -1 // 0 is the default there
 	}

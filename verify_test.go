@@ -1,0 +1,250 @@
+package ratelimitlog_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/domain"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/servicetest"
+)
+
+// verify is what the verifier finds in the store of a configuration.
+func verify(t testing.TB, config ratelimitlog.Config) application.Verification {
+	t.Helper()
+	verifier, cleanup, err := ratelimitlog.NewVerifier(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cleanup()
+	found, err := verifier.Verify(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// wantFaults checks how many faults there are, and that one of them says each of the texts.
+func wantFaults(t testing.TB, found application.Verification, texts ...string) {
+	t.Helper()
+	var all []string
+	for _, f := range found.Faults {
+		all = append(all, fmt.Sprintf("%s %d %s %s: %s", f.Table, f.ID, f.Policy, f.Key, f.Detail))
+	}
+	said := strings.Join(all, "\n")
+	if len(texts) == 0 && found.FaultCount != 0 {
+		t.Errorf("found\n%s", said)
+	}
+	for _, text := range texts {
+		if !strings.Contains(said, text) {
+			t.Errorf("found\n%s\nwhich lacks %q", said, text)
+		}
+	}
+}
+
+const auditedPolicies = `policies:
+  default: {limit: 3, window: 1m}
+  slide: {limit: 5, window: sliding 10s}
+  month: {limit: 1000, window: calendar month Asia/Tokyo}
+  shadow: {limit: 2, window: 1h, shadow: true}
+`
+
+// aLog makes hits of all sorts: on several keys and policies, refused by the store and
+// from memory, of several costs, sliding, in shadow, after a reset, with a quota, and in
+// windows that are over.
+func aLog(t testing.TB, config ratelimitlog.Config) *clock {
+	t.Helper()
+	clock := newClock(newYear.Add(10 * time.Second))
+	config.Now = clock.now
+	config.PolicyFile = filepath.Join(t.TempDir(), "policies.yaml")
+	if err := os.WriteFile(config.PolicyFile, []byte(auditedPolicies), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	limiter, stop, err := ratelimitlog.NewLimiter(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	hit := func(key string, cost int64, policies ...string) {
+		t.Helper()
+		if _, err := limiter.Hit(t.Context(), domain.Hit{Key: key, Policies: policies, Cost: cost, Origin: domain.Origin{Method: "GET", Path: "/x"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for minute := range 3 {
+		for key := range 4 {
+			for range 5 {
+				hit(fmt.Sprint("key-", key), 1, "default", "month", "shadow")
+				hit(fmt.Sprint("key-", key), 2, "slide")
+			}
+		}
+		hit("key-0", 3, "default")
+		if minute == 1 {
+			if err := limiter.ResetAll(t.Context(), "key-1", domain.Origin{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := limiter.SetQuota(t.Context(), domain.Quota{Policy: "default", Key: "key-2", Limit: 4}, domain.Origin{}); err != nil {
+				t.Fatal(err)
+			}
+			hit("key-1", 1, "default", "month")
+		}
+		if err := limiter.Sync(t.Context()); err != nil { // no refusal comes later
+			t.Fatal(err)
+		}
+		clock.advance(time.Minute)
+	}
+	hit("last", 1, "default")
+	return clock
+}
+
+func TestLogAndCountersAgreeWhateverWasHit(t *testing.T) {
+	forEachEngine(t, func(t *testing.T, configure func(*ratelimitlog.Config)) {
+		for _, chained := range []bool{false, true} {
+			var config ratelimitlog.Config
+			configure(&config)
+			if config.DSN == "sqlite::memory:" {
+				continue // nobody else can look at it
+			}
+			config.TamperEvident = chained
+			clock := aLog(t, config)
+			config.Now = clock.now
+			found := verify(t, config)
+			wantFaults(t, found)
+			if found.Calls < 100 || found.Windows < 12 || found.Uncovered > 0 || found.Chained != chained {
+				t.Errorf("verified %+v", found)
+			}
+		}
+	})
+}
+
+// Each change by hand is found, and the row told where it was made or shows.
+func TestChangesByHandAreFound(t *testing.T) {
+	type change struct {
+		name, statement string
+		says            []string
+		chainedOnly     bool // it keeps the sums
+	}
+	const call = `(SELECT id FROM api_calls WHERE key = 'key-3' AND policy = 'month' AND allowed ORDER BY id LIMIT 1 OFFSET 2)`
+	changes := []change{
+		{"a call's cost", `UPDATE api_calls SET cost = 2 WHERE id = ` + call, []string{"api_calls ID month key-3: the window's count"}, false},
+		{"a call's count", `UPDATE api_calls SET count = count + 1 WHERE id = ` + call, []string{"api_calls ID month key-3: the window's count"}, false},
+		{"a call's outcome", `UPDATE api_calls SET allowed = NOT allowed WHERE id = ` + call, []string{"api_calls ID month key-3: the window's count"}, false},
+		{"a call's window", `UPDATE api_calls SET window_start = '2026-01-01T00:00:00Z' WHERE id = ` + call, []string{"api_calls ID month key-3: the call was made at"}, false},
+		{"a call's key", `UPDATE api_calls SET key = 'other' WHERE id = ` + call, []string{"api_calls ID month other: the window's count"}, false},
+		{"a call is gone", `DELETE FROM api_calls WHERE id = ` + call, []string{"month key-3: the window's count"}, false},
+		{"the last call is gone", `DELETE FROM api_calls WHERE id = (SELECT max(id) FROM api_calls)`, []string{"rate_limit_windows 0 default last: count is 1"}, false},
+		{"a call is there twice", `INSERT INTO api_calls (called_at, kind, policy, key, cost, hits, allowed, shadow, count, refused, "limit", window_start, method, path, request_id, schedule, hash)
+SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count, refused, "limit", window_start, method, path, request_id, schedule, hash FROM api_calls WHERE id = ` + call,
+			[]string{"month key-3: the window's count"}, false},
+		{"a call more with the right count", `INSERT INTO api_calls (called_at, kind, policy, key, cost, hits, allowed, shadow, count, refused, "limit", window_start, method, path, request_id, schedule)
+SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, refused, "limit", window_start, method, path, request_id, schedule FROM api_calls WHERE key = 'last'`,
+			[]string{"default last: count is 1 and refused 0, and by the log"}, false},
+		{"a counter", `UPDATE rate_limit_windows SET count = count - 1 WHERE key = 'key-3' AND policy = 'month'`, []string{"rate_limit_windows ", "month key-3: count is"}, false},
+		{"a counter's refused units", `UPDATE rate_limit_windows SET refused = refused - 1 WHERE key = 'key-3' AND policy = 'shadow'`, []string{"shadow key-3: count is"}, false},
+		{"a counter is gone", `DELETE FROM rate_limit_windows WHERE key = 'key-3' AND policy = 'month'`, []string{"month key-3: count is 0 and refused 0, and by the log"}, false},
+		{"a counter too many", `INSERT INTO rate_limit_windows SELECT policy, 'nobody', schedule, window_start, count, refused, expires_at FROM rate_limit_windows WHERE key = 'key-3' AND policy = 'month'`,
+			[]string{"rate_limit_windows 0 month nobody: count is", "the log has no call of the window"}, false},
+		{"a call's path", `UPDATE api_calls SET path = '/y' WHERE id = ` + call, []string{"api_calls ID month key-3: the hash of the call does not fit"}, true},
+		{"a call's actor", `UPDATE api_calls SET actor = 'nobody' WHERE kind = 'reset' AND policy = 'month'`, []string{"month key-1: the hash of the call does not fit"}, true},
+		{"a whole window in both tables", `DELETE FROM rate_limit_windows WHERE key = 'last'; DELETE FROM api_calls WHERE key = 'last'`, []string{"the last calls of the policy are missing"}, true},
+		{"a call's hash", `UPDATE api_calls SET hash = NULL WHERE id = ` + call, []string{"api_calls ID month key-3: the call has no hash"}, true},
+	}
+	for name, engine := range map[string]struct {
+		driver string
+		config func(*testing.T) ratelimitlog.Config
+	}{
+		"SQLite": {"sqlite3", func(t *testing.T) ratelimitlog.Config {
+			return ratelimitlog.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "test.db")}
+		}},
+		"PostgreSQL": {"pgx", func(t *testing.T) ratelimitlog.Config {
+			return ratelimitlog.Config{DSN: servicetest.Postgres(t), Migrate: true}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range changes {
+				t.Run(c.name, func(t *testing.T) {
+					for _, chained := range []bool{false, true} {
+						config := engine.config(t)
+						config.TamperEvident = chained
+						clock := aLog(t, config)
+						config.Now = clock.now
+						db, err := sql.Open(engine.driver, strings.TrimPrefix(config.DSN, "sqlite:"))
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer db.Close()
+						var id int64
+						if err := db.QueryRow(`SELECT ` + call).Scan(&id); err != nil {
+							t.Fatal(err)
+						}
+						for statement := range strings.SplitSeq(c.statement, "; ") {
+							if _, err := db.Exec(statement); err != nil {
+								t.Fatalf("%s: %v", statement, err)
+							}
+						}
+						found := verify(t, config)
+						if c.chainedOnly && !chained {
+							if name != "SQLite" || !strings.HasPrefix(c.name, "a whole window") { // there its ID shows that it is gone
+								wantFaults(t, found)
+							}
+							continue
+						}
+						for _, says := range c.says {
+							wantFaults(t, found, strings.ReplaceAll(says, "ID", fmt.Sprint(id)))
+						}
+						if name == "SQLite" && strings.HasSuffix(c.name, "call is gone") {
+							wantFaults(t, found, " is missing")
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestVerifyingBesideRunningHitsFindsNothing(t *testing.T) {
+	forEachEngine(t, func(t *testing.T, configure func(*ratelimitlog.Config)) {
+		config := ratelimitlog.Config{Limit: "50", Window: "1s"} // windows begin and are refused from memory all the time
+		configure(&config)
+		if config.DSN == "sqlite::memory:" {
+			return
+		}
+		limiter, stop, err := ratelimitlog.NewLimiter(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		var done atomic.Bool
+		var group sync.WaitGroup
+		for g := range 8 {
+			group.Go(func() {
+				for n := 0; !done.Load(); n++ {
+					key := fmt.Sprint("key-", (g+n)%5)
+					if _, err := limiter.Hit(t.Context(), domain.Hit{Key: key, Policies: []string{"default"}, Cost: 1}); err != nil {
+						t.Error(err)
+						return
+					}
+					if n%500 == 499 {
+						if err := limiter.ResetAll(t.Context(), key, domain.Origin{}); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		for range 10 {
+			wantFaults(t, verify(t, config))
+		}
+		done.Store(true)
+		group.Wait()
+	})
+}
