@@ -24,6 +24,8 @@ type Stores struct {
 	// Flush waits until Log has every call of the units of work that are done. Nil if it
 	// has them at once.
 	Flush func(context.Context) error
+	// Apart says that log and counters share no transaction.
+	Apart bool
 	// Ready says whether what is stored can be read.
 	Ready httpapi.Pinger
 	// Timeout is how long a hit may wait by default, Config.StoreTimeout being 0, and
@@ -181,7 +183,7 @@ func openRedis(ctx context.Context, config Config, log *zap.Logger) (Stores, fun
 		return Stores{}, nil, err
 	}
 	units := domain.Apart(counters, stores.Log)
-	stores.Limiter.Units = units
+	stores.Limiter.Units, stores.Apart = units, true
 	stores.Limiter.Counter, stores.Limiter.Sweeper = counters, nil
 	units.Notice = func(unlogged int, err error) {
 		if err != nil {

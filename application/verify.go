@@ -17,15 +17,25 @@ import (
 type Verifier struct {
 	log     domain.AuditLog
 	counter domain.Counter
-	now     func() time.Time
+	options VerifierOptions
 }
 
-// NewVerifier makes a verifier of a log and the counter that it is about. now nil is time.Now.
-func NewVerifier(log domain.AuditLog, counter domain.Counter, now func() time.Time) *Verifier {
-	if now == nil {
-		now = time.Now
+// VerifierOptions tune a verifier. The zero value is good.
+type VerifierOptions struct {
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+	// Apart says that counter and log share no transaction, see [domain.Apart]. Then calls
+	// of several processes are not in the order in which they were counted: only the sums
+	// of windows are compared, and those of windows that were reset are not.
+	Apart bool
+}
+
+// NewVerifier makes a verifier of a log and the counter that it is about.
+func NewVerifier(log domain.AuditLog, counter domain.Counter, options VerifierOptions) *Verifier {
+	if options.Now == nil {
+		options.Now = time.Now
 	}
-	return &Verifier{log: log, counter: counter, now: now}
+	return &Verifier{log: log, counter: counter, options: options}
 }
 
 // Verification is what a verifier found.
@@ -35,7 +45,7 @@ type Verification struct {
 	// Windows is how many windows were compared with the sums over their calls,
 	// Uncovered how many of these cannot be because the log does not have all their hits:
 	// their policy logs a part, their first calls were pruned, or they are older than the
-	// log's column of schedules.
+	// log's column of schedules. If the log is apart, those that were reset are among them.
 	Windows, Uncovered int64
 	// Pruned is how many calls were removed because they were old.
 	Pruned int64
@@ -143,12 +153,12 @@ type verification struct {
 
 	// open are the windows whose counters were read and do not fit yet: they may when
 	// the log has been read up to that moment.
-	open map[uint64]openWindow
+	open map[uint64]*openWindow
 }
 
 // auditedWindow is what the log has of a window.
 type auditedWindow struct {
-	count, refused int64 // after the last call
+	count, refused int64 // after the last call, or for a log apart the sums
 	last           int64 // its ID
 	expires        int64 // Unix seconds
 	uncovered      bool  // the log does not have all hits
@@ -161,7 +171,9 @@ type partialSpan struct{ from, to time.Time }
 
 type openWindow struct {
 	window domain.LedgerWindow // as it was counted
-	since  int64               // the ID up to which the log had been read
+	// count and refused are, for a log apart, the sums over the calls that were counted
+	// by then: those whose own count is not beyond.
+	count, refused int64
 }
 
 type chainEnd struct {
@@ -363,6 +375,10 @@ func (r *verification) checkCounts(call *domain.Call) {
 		refused = units
 	}
 	count, refused = saturatedSum(window.count, count), saturatedSum(window.refused, refused)
+	if r.options.Apart {
+		r.addApart(window, call, count, refused)
+		return
+	}
 	switch {
 	case call.Count == count && call.Refused == refused, call.Count == math.MaxInt64: // where it stops
 	case call.Count >= count && call.Refused >= refused && (window.uncovered || r.isPartial(call) || isNew && call.WindowStart.Before(r.pruned[call.Policy].At)):
@@ -374,6 +390,24 @@ func (r *verification) checkCounts(call *domain.Call) {
 	if open, is := r.open[at]; is && open.window.Tally.Count == call.Count && open.window.Tally.Refused == call.Refused {
 		delete(r.open, at)
 	}
+}
+
+// addApart adds a call to the sums of its window, and to those of the calls that the
+// counter had when it was read.
+func (r *verification) addApart(window *auditedWindow, call *domain.Call, count, refused int64) {
+	if call.Count < call.Units() || call.Refused > call.Count {
+		r.fault(callFault(call, fmt.Sprintf("the window's count and refused are %d and %d after this call of %d units", call.Count, call.Refused, call.Units())))
+	}
+	window.uncovered = window.uncovered || r.isPartial(call) || window.count == 0 && call.WindowStart.Before(r.pruned[call.Policy].At)
+	at := r.hashWindow(domain.WindowID{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart.Unix()})
+	if open := r.open[at]; open != nil && call.Count <= open.window.Tally.Count {
+		open.count = saturatedSum(open.count, count-window.count)
+		open.refused = saturatedSum(open.refused, refused-window.refused)
+		if open.count == open.window.Tally.Count && open.refused == open.window.Tally.Refused {
+			delete(r.open, at)
+		}
+	}
+	window.count, window.refused, window.last = count, refused, call.ID
 }
 
 // forget lets go of windows that are over if there are very many: no more calls of
@@ -428,7 +462,7 @@ func (r *verification) hash(policy, key string) uint64 {
 // when the log had been read up to some call fits if it is what the log has after that
 // call, or after one of those that came until the log was read again.
 func (r *verification) compare(ctx context.Context) error {
-	r.open = map[uint64]openWindow{}
+	r.open = map[uint64]*openWindow{}
 	lister, lists := r.counter.(domain.WindowLister)
 	var err error
 	if lists {
@@ -480,7 +514,7 @@ func (r *verification) compareHeld(ctx context.Context, lister domain.WindowList
 			break
 		}
 	}
-	now := r.now().Unix()
+	now := r.options.Now().Unix()
 	var lost []int64
 	for _, window := range r.windows {
 		if !window.held && window.count > 0 && window.expires > now {
@@ -506,7 +540,7 @@ func (r *verification) compareHeld(ctx context.Context, lister domain.WindowList
 
 // compareLooked looks at the windows that are in the log and have not expired.
 func (r *verification) compareLooked(ctx context.Context) error {
-	now := r.now().Unix()
+	now := r.options.Now().Unix()
 	var slots []domain.Slot
 	look := func() error {
 		tallies, err := r.counter.Look(ctx, slots)
@@ -543,6 +577,10 @@ func (r *verification) compareOne(held *domain.LedgerWindow) {
 		window = &auditedWindow{uncovered: r.mayLack(held)}
 	}
 	r.found.Windows++
+	if r.options.Apart && r.resets[r.hash(held.Policy, held.Key)] > 0 {
+		r.found.Uncovered++
+		return
+	}
 	switch {
 	case window.uncovered:
 		r.found.Uncovered++
@@ -552,7 +590,7 @@ func (r *verification) compareOne(held *domain.LedgerWindow) {
 	case held.Tally.Count == window.count && held.Tally.Refused == window.refused:
 		return
 	}
-	r.open[r.hashWindow(held.ID())] = openWindow{*held, r.found.Through}
+	r.open[r.hashWindow(held.ID())] = &openWindow{*held, window.count, window.refused}
 }
 
 // mayLack reports whether it is right that the log has no call of a window.
@@ -566,11 +604,11 @@ func (r *verification) finish(ctx context.Context) error {
 	if err := r.checkEnds(ctx); err != nil {
 		return err
 	}
-	open := make([]openWindow, 0, len(r.open))
+	open := make([]*openWindow, 0, len(r.open))
 	for _, o := range r.open {
 		open = append(open, o)
 	}
-	slices.SortFunc(open, func(a, b openWindow) int { return a.window.ID().Compare(b.window.ID()) })
+	slices.SortFunc(open, func(a, b *openWindow) int { return a.window.ID().Compare(b.window.ID()) })
 	for _, o := range open {
 		w := &o.window
 		detail := fmt.Sprintf("count is %d and refused %d, and the log has no call of the window", w.Tally.Count, w.Tally.Refused)
@@ -602,6 +640,7 @@ func (r *verification) checkEnds(ctx context.Context) error {
 			r.fault(Fault{Table: "api_calls", Detail: fmt.Sprintf("of the calls up to %d, %d are missing, and %d were pruned", r.through, r.missing, r.found.Pruned)})
 		}
 	}
+	delete(r.found.Heads, "") // which only says that there are chains
 	for policy, head := range r.found.Heads {
 		if end := r.chain[policy]; end != nil && !end.reached || end == nil && head != domain.ChainStart(policy) && r.pruned[policy].Hash != head {
 			r.fault(Fault{Table: "api_calls", Policy: policy, Detail: "the last calls of the policy are missing: its chain goes on after the last one that is there"})
