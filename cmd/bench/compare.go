@@ -56,6 +56,10 @@ var withPolicies = []string{"--policies", policyPath}
 var hits = []scenario{
 	{name: onePolicy, args: withPolicies, asked: hit("a"), status: 200, against: pingAllowed},
 	{name: "hit, two policies", args: withPolicies, asked: hit("a", "b"), status: 200, against: pingAllowed},
+	{name: "hit, without a log", args: withPolicies, asked: hit("unlogged"), status: 200, against: pingAllowed},
+	{name: "hit, one in ten logged", args: withPolicies, asked: hit("sampled"), status: 200, against: pingAllowed},
+	{name: "hit, log tamper-evident", args: append([]string{"--tamper-evident"}, withPolicies...), asked: hit("a"), status: 200, against: pingAllowed},
+	{name: "hit, keys hashed", args: append([]string{"--hash-keys", policyPath}, withPolicies...), asked: hit("a"), status: 200, against: pingAllowed}, // any file is a secret
 	{name: "hit, sliding", args: withPolicies, asked: hit("sliding"), status: 200, against: pingAllowed},
 	{name: "hit, refused by one of two", args: withPolicies, asked: hit("a", "full"), status: 429, against: pingRefused},
 	{name: "hit, refused, sliding", args: withPolicies, asked: hit("full-sliding"), status: 429, against: pingRefused},

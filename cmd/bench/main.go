@@ -34,6 +34,7 @@ func run(ctx context.Context) error {
 		dsn    = flag.String("dsn", "", "internal: the baseline's server")
 		keys   = flag.Int("distinct", 0, "instead, send this many distinct keys and watch the server's memory")
 	)
+	calls := flag.Int("calls", 0, "instead, fill an audit log with this many calls and measure its answers, and hits beside it; with -postgres there")
 	flag.IntVar(&o.rounds, "rounds", 9, "how often each scenario is measured; the median counts")
 	flag.DurationVar(&o.duration, "duration", 3*time.Second, "how long each measurement takes")
 	flag.IntVar(&o.connections, "connections", 256, "how many connections ask at a time")
@@ -65,6 +66,9 @@ func run(ctx context.Context) error {
 	}
 	if *keys > 0 {
 		return watchMemory(ctx, o, *keys)
+	}
+	if *calls > 0 {
+		return measureCalls(ctx, o, *calls)
 	}
 	return compare(ctx, o)
 }

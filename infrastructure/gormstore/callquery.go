@@ -170,11 +170,11 @@ func (s *callSearch) blocks(span idSpan) error {
 		case s.query.Key != "":
 			err = s.byKey(blocks)
 		case s.query.Outcome == domain.OutcomeRefused:
-			err = s.byIndex(s.engine.byRefused, blocks)
+			err = s.inRuns(blocks, len(blocks), s.byIndex(s.engine.byRefused))
 		case onlyOther(s.query.Kinds):
-			err = s.byIndex(s.engine.byOther, blocks)
+			err = s.inRuns(blocks, len(blocks), s.byIndex(s.engine.byOther))
 		default:
-			err = s.byBlock(blocks)
+			err = s.inRuns(blocks, scanIDs>>blockBits, s.scan)
 		}
 		if err != nil {
 			return err
@@ -280,33 +280,24 @@ func (e *engine) idsOf(read reads, query domain.CallQuery, blocks []idSpan) (ids
 }
 
 // byIndex fetches rows by an index that has few of them.
-func (s *callSearch) byIndex(table string, blocks []idSpan) error {
-	span := cover(blocks)
-	return s.fetch(table, func(db *gorm.DB) *gorm.DB { return between(db, span) })
-}
-
-// cover is the span from the first to the last of the spans.
-func cover(spans []idSpan) idSpan {
-	all := spans[0]
-	for _, span := range spans[1:] {
-		all.first, all.last = min(all.first, span.first), max(all.last, span.last)
+func (s *callSearch) byIndex(table string) func(idSpan) error {
+	return func(span idSpan) error {
+		return s.fetch(table, func(db *gorm.DB) *gorm.DB { return between(db, span) })
 	}
-	return all
 }
 
-// byBlock reads through the rows of blocks, those that are neighbours together.
-func (s *callSearch) byBlock(blocks []idSpan) error {
+// inRuns looks through blocks, those that are neighbours together, at most so many.
+func (s *callSearch) inRuns(blocks []idSpan, most int, look func(idSpan) error) error {
 	for i := 0; i < len(blocks) && s.missing() > 0; {
-		n := i + 1
-		for n < len(blocks) && n-i < scanIDs>>blockBits && adjacent(blocks[n-1], blocks[n]) {
+		run, n := blocks[i], i+1
+		for n < len(blocks) && n-i < most && (run.last+1 == blocks[n].first || blocks[n].last+1 == run.first) {
+			run.first, run.last = min(run.first, blocks[n].first), max(run.last, blocks[n].last)
 			n++
 		}
-		if err := s.scan(cover(blocks[i:n])); err != nil {
+		if err := look(run); err != nil {
 			return err
 		}
 		i = n
 	}
 	return nil
 }
-
-func adjacent(a, b idSpan) bool { return a.last+1 == b.first || b.last+1 == a.first }
