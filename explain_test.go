@@ -108,6 +108,7 @@ func appendCalls(t *testing.T, s *service, calls ...domain.Call) {
 
 func TestExplainTellsWhyAKeyWasRefusedAndWhenItPasses(t *testing.T) {
 	s := serve(t, withTokens) // 3 a minute
+	rules := s.rulesInLog(t)[0]
 	ping := func() answer { return s.request(t, "GET", "/ping", "X-Client-Key", "alice", "X-Request-ID", "r-1") }
 	for range 3 {
 		ping()
@@ -119,12 +120,13 @@ func TestExplainTellsWhyAKeyWasRefusedAndWhenItPasses(t *testing.T) {
 	s.clock.advance(20 * time.Second)
 	e := s.explain(t, "key=alice"+refusedAt,
 		"alice was refused at 2026-01-01T00:00:20Z by policy default: 3 of 3 units of the window 00:00:00 to 00:01:00 were used.",
-		"It is call 4 of the log, request r-1, GET /ping.",
+		"It is call 5 of the log, request r-1, GET /ping.",
 		"The limit was the policy's, 3 per fixed 1m.",
+		fmt.Sprintf("The policy was put in force at 2026-01-01T00:00:10Z by revision %s by %s (call 1).", s.revision(t), rules.Actor),
 		"By path was used: 3 units /ping.",
-		"The newest calls that were allowed: 3 at 2026-01-01T00:00:16Z, 2 at 2026-01-01T00:00:13Z, 1 at 2026-01-01T00:00:10Z.",
+		"The newest calls that were allowed: 4 at 2026-01-01T00:00:16Z, 3 at 2026-01-01T00:00:13Z, 2 at 2026-01-01T00:00:10Z.",
 		"A hit of cost 1 passes at 2026-01-01T00:01:00Z, 20 seconds from 2026-01-01T00:00:40Z, if nobody else asks.")
-	if e.Hit == nil || e.Hit.ID != 4 || e.Count != 4 || e.Refused != 1 || e.Used != 3 || e.Would == nil || *e.Would || len(e.Spent) != 3 || *e.Retry != 20 || e.InForce.Changed || e.InForce.KnownBy != "call" {
+	if e.Hit == nil || e.Hit.ID != 5 || e.Count != 4 || e.Refused != 1 || e.Used != 3 || e.Would == nil || *e.Would || len(e.Spent) != 3 || *e.Retry != 20 || e.InForce.Changed || e.InForce.KnownBy != "call" {
 		t.Errorf("%+v", e)
 	}
 	e = s.explain(t, "key=alice&at=2026-01-01T00:00:14.5%2B00:00",
@@ -146,6 +148,7 @@ func TestExplainTellsWhyAKeyWasRefusedAndWhenItPasses(t *testing.T) {
 
 func TestExplainTellsOfAQuota(t *testing.T) {
 	s := serve(t, withTokens)
+	s.rulesInLog(t)
 	const quota = "/v1/quotas?policy=default&key=k"
 	s.do(t, "PUT", quota, `{"limit":1}`)
 	s.clock.advance(2 * time.Second)
@@ -154,7 +157,7 @@ func TestExplainTellsOfAQuota(t *testing.T) {
 	refusedAt := s.at()
 	e := s.explain(t, "key=k"+refusedAt,
 		"k was refused at 2026-01-01T00:00:12Z by policy default: 1 of 1 units of the window 00:00:00 to 00:01:00 were used.",
-		"The limit was the key's own, 1 per fixed 1m, set at 2026-01-01T00:00:10Z (call 1).")
+		"The limit was the key's own, 1 per fixed 1m, set at 2026-01-01T00:00:10Z by admin ip:127.0.0.1 (call 2).")
 	if e.InForce.LimitOf != "quota" || e.InForce.Limit != 1.0 || e.Now.LimitOf != "quota" {
 		t.Errorf("%+v", e)
 	}
@@ -164,9 +167,13 @@ func TestExplainTellsOfAQuota(t *testing.T) {
 	if !e.InForce.Changed || e.InForce.LimitOf != "quota" || e.Now.Limit != 3.0 {
 		t.Errorf("%+v", e)
 	}
-	// After the change there is no hit, and the log has not been told of the policy.
+	// After the change there is no hit. A log of old has not been told of the policy either.
 	s.clock.advance(2 * time.Second)
-	if e = s.explain(t, "key=k&at=2026-01-01T00:00:15Z", "The log does not say which limit was in force then; now it is 3 per fixed 1m."); e.InForce.LimitOf != "policy" || e.Count != 2 || !*e.Would {
+	if e = s.explain(t, "key=k&at=2026-01-01T00:00:15Z", "The limit was the policy's, 3 per fixed 1m."); e.InForce.LimitOf != "policy" || e.InForce.Revision != s.revision(t) || e.Count != 2 || !*e.Would {
+		t.Errorf("%+v", e)
+	}
+	mustExec(t, s.dsn, "DELETE FROM api_calls WHERE kind = 'policy_set'")
+	if e = s.explain(t, "key=k&at=2026-01-01T00:00:15Z", "The log does not say which limit was in force then; now it is 3 per fixed 1m."); e.InForce.LimitOf != "policy" || e.InForce.Revision != "" || e.Count != 2 || !*e.Would {
 		t.Errorf("%+v", e)
 	}
 	s.do(t, "PUT", quota, `{"limit":0}`)
@@ -240,28 +247,30 @@ func TestExplainTellsWhatHasChangedSince(t *testing.T) {
 	}
 	write("policies: {default: {limit: 1, window: 1m}, other: {limit: 1, window: 1m}}\n")
 	s := serve(t, func(c *ratelimitlog.Config) { withTokens(c); c.PolicyFile, c.ReloadEvery = file, time.Millisecond })
-	set := func(at time.Time, revision string, limit int64) domain.Call {
-		return domain.Call{Kind: domain.CallPolicySet, At: at, Policy: "default", Allowed: true, Limit: limit, Schedule: "fixed 1m", Origin: domain.Origin{RequestID: revision, Actor: "server a", Path: file}}
-	}
-	appendCalls(t, s, set(newYear, "rev-1", 1))
+	first := s.rulesInLog(t)[0]
+	putInForce := fmt.Sprintf("The policy was put in force at 2026-01-01T00:00:10Z by revision %s by %s (call 1).", first.RequestID, first.Actor)
 	s.ping(t, "k")
 	s.ping(t, "k")
 	refusedAt := s.at()
-	e := s.explain(t, "key=k"+refusedAt,
-		"The limit was the policy's, 1 per fixed 1m.", "The policy was put in force at 2026-01-01T00:00:00Z by revision rev-1 by server a (call 1).")
-	if e.InForce.Revision != "rev-1" || e.InForce.Changed {
+	e := s.explain(t, "key=k"+refusedAt, "The limit was the policy's, 1 per fixed 1m.", putInForce)
+	if e.InForce.Revision != first.RequestID || e.InForce.Changed {
 		t.Errorf("%+v", e)
 	}
 	s.do(t, "POST", "/v1/hits", `{"key":"k","policies":["other"]}`)
+	s.clock.advance(5 * time.Second)
 	write("policies: {default: {limit: 5, window: sliding 1m}}\n")
 	eventually(t, "the new policies", func() bool { return strings.Contains(s.do(t, "GET", "/v1/policies", "").body, `"limit":5`) })
-	s.clock.advance(5 * time.Second)
-	appendCalls(t, s, set(s.clock.now(), "rev-2", 5))
+	second := s.rulesInLog(t)[0]
 	e = s.explain(t, "key=k"+refusedAt,
 		"k was refused at 2026-01-01T00:00:10Z by policy default: 1 of 1 units of the window 00:00:00 to 00:01:00 were used.",
-		"The policy was put in force at 2026-01-01T00:00:00Z by revision rev-1 by server a (call 1).",
+		putInForce,
 		"That has changed: now the limit is the policy's, 5 per sliding 1m.", "A hit of cost 1 passes now.")
 	if !e.InForce.Changed || e.InForce.Window != "fixed 1m" {
+		t.Errorf("%+v", e)
+	}
+	e = s.explain(t, "key=k", "The limit was the policy's, 5 per sliding 1m.",
+		fmt.Sprintf("The policy was put in force at 2026-01-01T00:00:15Z by revision %s by %s (call 6).", second.RequestID, second.Actor))
+	if e.InForce.Revision != second.RequestID || e.InForce.Changed || second.RequestID == first.RequestID {
 		t.Errorf("%+v", e)
 	}
 	// A policy that is gone is explained from the log.
@@ -274,6 +283,7 @@ func TestExplainTellsWhatHasChangedSince(t *testing.T) {
 
 func TestExplainTellsOfAResetInTheWindow(t *testing.T) {
 	s := serve(t, withTokens)
+	s.rulesInLog(t)
 	for range 4 {
 		s.ping(t, "k")
 	}
@@ -284,7 +294,7 @@ func TestExplainTellsOfAResetInTheWindow(t *testing.T) {
 	s.clock.advance(5 * time.Second)
 	e := s.explain(t, "key=k"+refusedAt,
 		"k was refused at 2026-01-01T00:00:10Z by policy default: 3 of 3 units of the window 00:00:00 to 00:01:00 were used.",
-		"The window was reset at 2026-01-01T00:00:10Z (call 5).", "A hit of cost 1 passes now.")
+		"The window was reset at 2026-01-01T00:00:10Z by admin ip:127.0.0.1 (call 6).", "A hit of cost 1 passes now.")
 	if len(e.Spent) != 3 || len(e.Resets) != 1 {
 		t.Errorf("%+v", e)
 	}

@@ -71,6 +71,7 @@ func callsOfCSV(t testing.TB, text string) (calls []loggedCall) {
 func TestStreamsReadBackAsThePagesDo(t *testing.T) {
 	forEachEngine(t, func(t *testing.T, configure func(*ratelimitlog.Config)) {
 		s := serve(t, func(c *ratelimitlog.Config) { configure(c); withTokens(c); c.Limit = "2" })
+		s.rulesInLog(t) // nothing is added while it is read
 		for _, key := range []string{"k", "=1+1", "a,b", `"q"`, "'", "@x", "-1", "é"} {
 			for range 3 {
 				s.do(t, "POST", "/v1/hits", fmt.Sprintf(`{"key":%q,"policies":["default"]}`, key))

@@ -1,6 +1,7 @@
 package ratelimitlog_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -36,6 +37,24 @@ func (s *service) rulesLogged(t *testing.T, n int) []domain.Call {
 			t.Fatalf("the log has %+v, want %d calls\n%s", calls, n, s.log)
 		}
 	}
+}
+
+// rulesInLog waits until the log says which rules are in force, so that later calls have
+// the same IDs in every run, and returns what it says. It asks the server, whatever store
+// that has, with the token that is set.
+func (s *service) rulesInLog(t *testing.T) []loggedCall {
+	t.Helper()
+	target := "/v1/calls?order=asc&kind=policy_set,policy_removed&request_id=" + s.revision(t)
+	var page struct{ Calls []loggedCall }
+	eventually(t, "the rules in the log", func() bool {
+		a := s.request(t, "GET", target, bearer(cmp.Or(s.config.AuditToken, s.config.AdminToken))...)
+		if a.status != 200 {
+			t.Fatalf("%s: %d %s", target, a.status, a.body)
+		}
+		decodeJSON(t, a.body, &page)
+		return len(page.Calls) > 0
+	})
+	return page.Calls
 }
 
 func TestStartsAndReloadsAreInTheLog(t *testing.T) {
