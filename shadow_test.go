@@ -107,7 +107,7 @@ func TestAPolicyInShadowCountsAndRefusesNothing(t *testing.T) {
 // callsOf reads the audit log of a server.
 func callsOf(t *testing.T, s *service, query domain.CallQuery) []domain.Call {
 	t.Helper()
-	history, closeLog, err := ratelimitlog.NewHistory(context.Background(), ratelimitlog.Config{DSN: s.dsn, ReadOnly: true})
+	history, closeLog, err := ratelimitlog.NewHistory(context.Background(), ratelimitlog.Config{DSN: s.config.DSN, AuditDSN: s.config.AuditDSN, ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}

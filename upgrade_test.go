@@ -43,4 +43,6 @@ func TestADatabaseOfTheFirstVersionOpensWithItsCounts(t *testing.T) {
 	if want := "hit true, hit true, hit true, hit false, hit false, quota_set true, hit true"; strings.Join(got, ", ") != want {
 		t.Errorf("calls: %v, want %s", got, want)
 	}
+	s.stop()
+	wantFaults(t, verify(t, ratelimitlog.Config{DSN: "sqlite:" + file, Now: s.clock.now})) // as far as that can be told of old calls
 }

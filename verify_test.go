@@ -252,3 +252,59 @@ func TestVerifyingBesideRunningHitsFindsNothing(t *testing.T) {
 		group.Wait()
 	})
 }
+
+func TestVerifyKnowsWhatIsNotLogged(t *testing.T) {
+	forEachEngine(t, func(t *testing.T, configure func(*ratelimitlog.Config)) {
+		var config ratelimitlog.Config
+		configure(&config)
+		if config.DSN == "sqlite::memory:" {
+			return
+		}
+		file := filepath.Join(t.TempDir(), "policies.yaml")
+		write := func(audit string) {
+			text := fmt.Sprintf("policies: {default: {limit: 5, window: 1h, audit: {%s}}, other: {limit: 5, window: 1h}}\n", audit)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("log: all")
+		s := serve(t, func(c *ratelimitlog.Config) { configure(c); c.PolicyFile, c.ReloadEvery = file, time.Millisecond })
+		for _, audit := range []string{"log: all", "log: refused", "log: off", "sample: 0.3", "log: allowed", "log: all"} {
+			write(audit)
+			begun := time.Now()
+			for revision := ""; ; { // until the rules are in force and the log says so
+				a := s.request(t, "GET", "/v1/policies")
+				var now struct{ Revision string }
+				decodeJSON(t, a.body, &now)
+				revision = now.Revision
+				if want := strings.Contains(a.body, `"audit"`) == (audit != "log: all"); want && revisionLogged(t, s, revision) {
+					break
+				}
+				if time.Since(begun) > 20*time.Second {
+					t.Fatalf("%s is not in force: %s", audit, a.body)
+				}
+			}
+			for i := range 8 {
+				s.post(t, "/v1/hits", `{"key":"k","policies":["default","other"]}`)
+				s.post(t, "/v1/hits", fmt.Sprintf(`{"key":"k%d","policies":["default"]}`, i))
+			}
+		}
+		s.stop()
+		config.Now = s.clock.now
+		found := verify(t, config)
+		wantFaults(t, found)
+		if found.Uncovered == 0 || found.Windows < 9 {
+			t.Errorf("verified %+v", found)
+		}
+	})
+}
+
+// revisionLogged reports whether the log says that the revision came into force.
+func revisionLogged(t *testing.T, s *service, revision string) bool {
+	for _, call := range callsOf(t, s, domain.CallQuery{Kinds: []domain.CallKind{domain.CallPolicySet}, Limit: 100}) {
+		if call.RequestID == revision {
+			return true
+		}
+	}
+	return false
+}
