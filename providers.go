@@ -45,8 +45,8 @@ func provideReaderOptions(keys domain.KeyHasher) application.HistoryOptions {
 	return application.HistoryOptions{Keys: keys}
 }
 
-func provideVerifier(config Config, stores Stores) *application.Verifier {
-	return application.NewVerifier(stores.Log, stores.Limiter.Counter, application.VerifierOptions{Now: config.Now, Apart: stores.Apart})
+func provideVerifier(config Config, rules *application.Rules, stores Stores) *application.Verifier {
+	return application.NewVerifier(stores.Log, stores.Limiter.Counter, application.VerifierOptions{Now: config.Now, Apart: stores.Apart, Policies: rules.Policies()})
 }
 
 func provideOptions(config Config, keys domain.KeyHasher, stores Stores, log *zap.Logger) application.Options {

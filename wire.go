@@ -47,7 +47,7 @@ func NewHistory(ctx context.Context, config Config) (*application.History, func(
 // NewVerifier opens log and counters to hold one against the other. The function it
 // returns closes them.
 func NewVerifier(ctx context.Context, config Config) (*application.Verifier, func(), error) {
-	panic(wire.Build(provideLogger, openStores, provideVerifier))
+	panic(wire.Build(provideLogger, provideRules, openStores, provideVerifier))
 }
 
 // NewExplainer opens the stores to say why a key was refused. The function it returns

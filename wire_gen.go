@@ -111,6 +111,10 @@ func NewHistory(ctx context.Context, config Config) (*application.History, func(
 // NewVerifier opens log and counters to hold one against the other. The function it
 // returns closes them.
 func NewVerifier(ctx context.Context, config Config) (*application.Verifier, func(), error) {
+	rules, err := provideRules(config)
+	if err != nil {
+		return nil, nil, err
+	}
 	logger, err := provideLogger(config)
 	if err != nil {
 		return nil, nil, err
@@ -119,7 +123,7 @@ func NewVerifier(ctx context.Context, config Config) (*application.Verifier, fun
 	if err != nil {
 		return nil, nil, err
 	}
-	verifier := provideVerifier(config, stores)
+	verifier := provideVerifier(config, rules, stores)
 	return verifier, func() {
 		cleanup()
 	}, nil

@@ -1,0 +1,232 @@
+package application
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// read reads the log from where it was read to, to its end.
+func (r *verification) read(ctx context.Context) error {
+	for {
+		page, err := r.log.Calls(ctx, domain.CallQuery{After: r.found.Through, OldestFirst: true, Limit: verifyPage})
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			r.call(&page[i])
+		}
+		if r.progress != nil {
+			if r.newest <= r.found.Through {
+				newest, err := r.log.Calls(ctx, domain.CallQuery{Limit: 1})
+				if err != nil {
+					return err
+				}
+				for i := range newest {
+					r.newest = newest[i].ID
+				}
+			}
+			r.progress(r.found.Calls, r.found.Through, max(r.newest, r.found.Through))
+		}
+		if len(page) < verifyPage {
+			return nil
+		}
+	}
+}
+
+func (r *verification) call(call *domain.Call) {
+	r.checkID(call)
+	r.found.Calls, r.found.Through = r.found.Calls+1, call.ID
+	if r.found.Chained {
+		r.checkHash(call)
+	}
+	switch {
+	case call.Kind == domain.CallReset:
+		r.resets[r.hash(call.Policy, call.Key)] = call.ID
+		for id, open := range r.open { // a window that was forgotten has no counter, or a new one
+			if open.window.Policy == call.Policy && open.window.Key == call.Key && open.window.Tally.Count == 0 {
+				delete(r.open, id)
+			}
+		}
+	case call.Kind.InWindow():
+		r.checkCounts(call)
+	}
+}
+
+func (r *verification) checkID(call *domain.Call) {
+	first, last := r.found.Through+1, call.ID-1
+	if !r.found.Gapless || first > last {
+		return
+	}
+	if first <= r.through {
+		r.missing += min(last, r.through) - first + 1
+		first = r.through + 1
+	}
+	if first <= last {
+		r.fault(Fault{Table: "api_calls", ID: first, Detail: gap(first, last)})
+	}
+}
+
+func gap(first, last int64) string {
+	if first == last {
+		return fmt.Sprintf("call %d is missing", first)
+	}
+	return fmt.Sprintf("calls %d to %d are missing", first, last)
+}
+
+// heads are the hashes of the last calls of policies, none if calls are not chained.
+func (r *verification) heads(ctx context.Context) (map[string]string, error) {
+	if chained, ok := r.log.(domain.Chained); ok {
+		return chained.ChainHeads(ctx)
+	}
+	return nil, nil
+}
+
+// checkHash compares the call's hash with that of the call before it of its policy.
+func (r *verification) checkHash(call *domain.Call) {
+	end := r.chain[call.Policy]
+	if end == nil {
+		end = &chainEnd{hash: domain.ChainStart(call.Policy)}
+		r.chain[call.Policy] = end
+	}
+	pruned := r.pruned[call.Policy]
+	if pruned.Through > end.last && pruned.Through < call.ID && pruned.Hash != "" { // the call before it is gone
+		end.hash, end.started = pruned.Hash, true
+	}
+	end.last = call.ID
+	switch {
+	case call.Hash == "" && end.started:
+		r.fault(callFault(call, "the call has no hash, though those before it have"))
+	case call.Hash == "":
+	case call.ID <= pruned.Through: // what is before it may be gone
+		end.hash, end.started = call.Hash, true
+	case call.Chain(end.hash) != call.Hash:
+		r.fault(callFault(call, "the hash of the call does not fit to it and to the call before it of this policy: one of them was changed, or a call between them removed or added"))
+		fallthrough
+	default:
+		end.hash, end.started = call.Hash, true
+	}
+	if r.found.Heads[call.Policy] == end.hash {
+		end.reached = true
+	}
+}
+
+// checkCounts compares the counts of a call with those of the call before it in its window.
+func (r *verification) checkCounts(call *domain.Call) {
+	id := domain.WindowID{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart.Unix()}
+	if call.Schedule == "" {
+		r.legacy = call.At
+	}
+	window, at := r.window(id), r.hashWindow(id)
+	isNew := window == nil
+	if isNew {
+		window = &auditedWindow{uncovered: call.Schedule == "" || call.WindowStart.Before(r.legacy)}
+		if _, lists := r.counter.(domain.WindowLister); !lists {
+			window.id = &id
+		}
+		r.forget()
+		r.windows[at] = window
+		if schedule, ok := r.schedule(call.Schedule); ok {
+			window.expires = schedule.Expiry(schedule.At(call.WindowStart)).Unix()
+			window.uncovered = window.uncovered || window.expires < r.over
+		}
+	}
+	r.newestAt = max(r.newestAt, call.At.Unix())
+	if schedule, ok := r.schedule(call.Schedule); ok && !schedule.At(call.At).Start.Equal(call.WindowStart) {
+		r.fault(callFault(call, fmt.Sprintf("the call was made at %s, which is not in its window", call.At.Format(time.RFC3339Nano))))
+	}
+	window.uncovered = window.uncovered || call.Coverage != ""
+	units := call.Units()
+	count, refused := units, int64(0)
+	if !call.Allowed {
+		refused = units
+	}
+	count, refused = saturatedSum(window.count, count), saturatedSum(window.refused, refused)
+	if r.options.Apart {
+		r.addApart(window, call, count, refused)
+		return
+	}
+	switch {
+	case call.Count == count && call.Refused == refused, call.Count == math.MaxInt64: // where it stops
+	case call.Count >= count && call.Refused >= refused && (window.uncovered || r.isPartial(call) || isNew && call.WindowStart.Before(r.pruned[call.Policy].At)):
+		window.uncovered = true
+	default:
+		r.fault(callFault(call, fmt.Sprintf("the window's count and refused are %d and %d after this call, which does not follow from %d and %d before it and %d units of this call", call.Count, call.Refused, window.count, window.refused, units)))
+	}
+	window.count, window.refused, window.last = call.Count, call.Refused, call.ID
+	if open, is := r.open[at]; is && open.window.Tally.Count == call.Count && open.window.Tally.Refused == call.Refused {
+		delete(r.open, at)
+	}
+}
+
+// addApart adds a call to the sums of its window, and to those of the calls that the
+// counter had when it was read.
+func (r *verification) addApart(window *auditedWindow, call *domain.Call, count, refused int64) {
+	if call.Count < call.Units() || call.Refused > call.Count {
+		r.fault(callFault(call, fmt.Sprintf("the window's count and refused are %d and %d after this call of %d units", call.Count, call.Refused, call.Units())))
+	}
+	window.uncovered = window.uncovered || r.isPartial(call) || window.count == 0 && call.WindowStart.Before(r.pruned[call.Policy].At)
+	at := r.hashWindow(domain.WindowID{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart.Unix()})
+	if open := r.open[at]; open != nil && call.Count <= open.window.Tally.Count {
+		open.count = saturatedSum(open.count, count-window.count)
+		open.refused = saturatedSum(open.refused, refused-window.refused)
+		if open.count == open.window.Tally.Count && open.refused == open.window.Tally.Refused {
+			delete(r.open, at)
+		}
+	}
+	window.count, window.refused, window.last = count, refused, call.ID
+}
+
+// forget lets go of windows that are over if there are very many: no more calls of
+// theirs should come.
+func (r *verification) forget() {
+	if len(r.windows) < max(r.forgetAt, verifyWindows) {
+		return
+	}
+	const late = 10 * 60 // seconds that a call may come after those that were made later
+	r.over = r.newestAt - late
+	maps.DeleteFunc(r.windows, func(_ uint64, w *auditedWindow) bool { return w.expires < r.over })
+	r.forgetAt = 2 * len(r.windows)
+}
+
+func callFault(call *domain.Call, detail string) Fault {
+	return Fault{Table: "api_calls", ID: call.ID, Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, WindowStart: call.WindowStart, Detail: detail}
+}
+
+func saturatedSum(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
+
+// window is what the log has of a window since its last reset.
+func (r *verification) window(id domain.WindowID) *auditedWindow {
+	window := r.windows[r.hashWindow(id)]
+	if window == nil || window.last < r.resets[r.hash(id.Policy, id.Key)] {
+		return nil
+	}
+	return window
+}
+
+func (r *verification) isPartial(call *domain.Call) bool {
+	return slices.ContainsFunc(r.partial[call.Policy], func(s partialSpan) bool {
+		return s.to.After(call.WindowStart) && !s.from.After(call.At)
+	})
+}
+
+func (r *verification) schedule(text string) (domain.Schedule, bool) {
+	schedule, known := r.schedules[text]
+	if !known {
+		schedule, _ = domain.ParseSchedule(text) // the zero one if it is none
+		r.schedules[text] = schedule
+	}
+	return schedule, schedule != domain.Schedule{}
+}
+
+func (r *verification) hashWindow(id domain.WindowID) uint64 { return maphash.Comparable(r.seed, id) }
+
+func (r *verification) hash(policy, key string) uint64 {
+	return maphash.Comparable(r.seed, [2]string{policy, key})
+}

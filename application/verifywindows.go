@@ -1,0 +1,205 @@
+package application
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+// compare compares the windows of the log with the counters. A counter that was read
+// when the log had been read up to some call fits if it is what the log has after that
+// call, or after one of those that came until the log was read again.
+func (r *verification) compare(ctx context.Context) error {
+	r.open = map[uint64]*openWindow{}
+	lister, lists := r.counter.(domain.WindowLister)
+	var err error
+	if lists {
+		err = r.compareHeld(ctx, lister)
+	} else {
+		err = r.compareLooked(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if r.found.Heads, err = r.heads(ctx); err != nil {
+		return err
+	}
+	for policy, end := range r.chain {
+		end.reached = end.hash == r.found.Heads[policy]
+	}
+	for deadline := time.Now().Add(settleTime); ; {
+		if err := r.read(ctx); err != nil {
+			return err
+		}
+		if len(r.open) == 0 || lists || time.Now().After(deadline) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// compareHeld goes through the windows that the store holds, and then through those that
+// it should hold.
+func (r *verification) compareHeld(ctx context.Context, lister domain.WindowLister) error {
+	var after domain.LedgerWindow
+	for {
+		page, err := lister.Windows(ctx, after, MaxPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			after = page[i]
+			r.compareOne(&page[i])
+			if window := r.window(page[i].ID()); window != nil {
+				window.held = true
+			}
+		}
+		if len(page) < MaxPage {
+			break
+		}
+	}
+	now := r.options.Now().Unix()
+	var lost []int64
+	for _, window := range r.windows {
+		if !window.held && window.count > 0 && window.expires > now {
+			lost = append(lost, window.last)
+		}
+	}
+	slices.Sort(lost)
+	if told := 10 * MaxFaults; len(lost) > told { // the others are counted, and not looked up
+		r.found.FaultCount += int64(len(lost) - told)
+		lost = lost[:told]
+	}
+	for _, id := range lost {
+		found, err := r.log.Calls(ctx, domain.CallQuery{After: id - 1, Before: id + 1, Limit: 1})
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			call := &found[i]
+			window := domain.LedgerWindow{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart}
+			if r.window(window.ID()) != nil { // it was not reset
+				r.compareOne(&window)
+			}
+		}
+	}
+	return nil
+}
+
+// compareLooked looks at the windows that are in the log and have not expired.
+func (r *verification) compareLooked(ctx context.Context) error {
+	now := r.options.Now().Unix()
+	var slots []domain.Slot
+	look := func() error {
+		tallies, err := r.counter.Look(ctx, slots)
+		if err != nil {
+			return err
+		}
+		for i, s := range slots {
+			r.compareOne(&domain.LedgerWindow{Policy: s.Policy, Key: s.Key, Schedule: s.Schedule, Start: s.Window.Start, Tally: tallies[i]})
+		}
+		slots = slots[:0]
+		return nil
+	}
+	for _, window := range r.windows {
+		if window.expires <= now || r.window(*window.id) != window {
+			continue
+		}
+		schedule, _ := r.schedule(window.id.Schedule)
+		slots = append(slots, domain.Slot{
+			Policy: window.id.Policy, Key: window.id.Key, Schedule: window.id.Schedule,
+			Window: schedule.At(time.Unix(window.id.Start, 0)), Expires: time.Unix(window.expires, 0).UTC(),
+		})
+		if len(slots) == MaxPage {
+			if err := look(); err != nil {
+				return err
+			}
+		}
+	}
+	return look()
+}
+
+func (r *verification) compareOne(held *domain.LedgerWindow) {
+	window := r.window(held.ID())
+	if window == nil {
+		window = &auditedWindow{uncovered: r.mayLack(held)}
+	}
+	r.found.Windows++
+	if r.options.Apart && r.resets[r.hash(held.Policy, held.Key)] > 0 {
+		r.found.Uncovered++
+		return
+	}
+	switch {
+	case window.uncovered:
+		r.found.Uncovered++
+		if held.Tally.Count >= window.count && held.Tally.Refused >= window.refused {
+			return
+		}
+	case held.Tally.Count == window.count && held.Tally.Refused == window.refused:
+		return
+	}
+	r.open[r.hashWindow(held.ID())] = &openWindow{*held, window.count, window.refused}
+}
+
+// mayLack reports whether it is right that the log has no call of a window.
+func (r *verification) mayLack(held *domain.LedgerWindow) bool {
+	return held.Start.Before(r.legacy) || held.Expires.Unix() < r.over || held.Start.Before(r.pruned[held.Policy].At) ||
+		slices.ContainsFunc(r.partial[held.Policy], func(s partialSpan) bool { return s.to.After(held.Start) })
+}
+
+// finish makes faults of what still does not fit.
+func (r *verification) finish(ctx context.Context) error {
+	if err := r.checkEnds(ctx); err != nil {
+		return err
+	}
+	open := make([]*openWindow, 0, len(r.open))
+	for _, o := range r.open {
+		open = append(open, o)
+	}
+	slices.SortFunc(open, func(a, b *openWindow) int { return a.window.ID().Compare(b.window.ID()) })
+	for _, o := range open {
+		w := &o.window
+		detail := fmt.Sprintf("count is %d and refused %d, and the log has no call of the window", w.Tally.Count, w.Tally.Refused)
+		var id int64
+		if window := r.window(w.ID()); window != nil {
+			id = window.last
+			detail = fmt.Sprintf("count is %d and refused %d, and by the log, after call %d, they are %d and %d", w.Tally.Count, w.Tally.Refused, window.last, window.count, window.refused)
+		}
+		r.fault(Fault{Table: "rate_limit_windows", ID: id, Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, WindowStart: w.Start, Detail: detail})
+	}
+	return nil
+}
+
+// checkEnds looks for calls that are missing at the end of the log, and among those
+// that may have been pruned.
+func (r *verification) checkEnds(ctx context.Context) error {
+	if gapless, ok := r.log.(domain.Gapless); ok {
+		last, err := gapless.LastID(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.read(ctx); err != nil { // calls that came meanwhile
+			return err
+		}
+		if r.found.Through < last {
+			r.fault(Fault{Table: "api_calls", ID: r.found.Through + 1, Detail: gap(r.found.Through+1, last)})
+		}
+		if r.missing != r.found.Pruned {
+			r.fault(Fault{Table: "api_calls", Detail: fmt.Sprintf("of the calls up to %d, %d are missing, and %d were pruned", r.through, r.missing, r.found.Pruned)})
+		}
+	}
+	delete(r.found.Heads, "") // which only says that there are chains
+	for policy, head := range r.found.Heads {
+		if end := r.chain[policy]; end != nil && !end.reached || end == nil && head != domain.ChainStart(policy) && r.pruned[policy].Hash != head {
+			r.fault(Fault{Table: "api_calls", Policy: policy, Detail: "the last calls of the policy are missing: its chain goes on after the last one that is there"})
+		}
+	}
+	return nil
+}
