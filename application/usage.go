@@ -62,6 +62,11 @@ func (h *History) Usage(ctx context.Context, query UsageQuery) (domain.Usage, er
 	if err := h.addUp(ctx, query, sums); err != nil {
 		return domain.Usage{}, err
 	}
+	if !sums.all.Partial {
+		if sums.all.Partial, err = h.lacks(ctx, &query); err != nil {
+			return domain.Usage{}, err
+		}
+	}
 	if query.By.IsTime() && len(sums.groups) > MaxPage {
 		return domain.Usage{}, &domain.InvalidError{Field: "by", Reason: fmt.Sprintf("is %s, which would be %d groups; at most %d are told", query.By, len(sums.groups), MaxPage)}
 	}

@@ -1,0 +1,51 @@
+package ratelimitlog_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/domain"
+)
+
+func TestUsageSaysWhatItMayLack(t *testing.T) {
+	s := servePoliciesWith(t, `policies:
+  default: {limit: 5, window: 1m, audit: {keep: 1h}}
+  quiet: {limit: 5, window: 1m, audit: {log: off}}
+  kept: {limit: 5, window: 1m}
+`, func(c *ratelimitlog.Config) { withTokens(c); c.PruneEvery = time.Millisecond })
+	for range 3 {
+		s.do(t, "POST", "/v1/hits", `{"key":"k","policies":["default","quiet","kept"]}`)
+	}
+	waitFor(t, "the policies are in the log", func() bool {
+		return len(callsOf(t, s, domain.CallQuery{Kinds: []domain.CallKind{domain.CallPolicySet}, Limit: 10})) == 3
+	})
+	s.clock.advance(time.Second)
+	want := func(policy string, allowed, partial string) {
+		t.Helper()
+		a := s.do(t, "GET", "/v1/usage?by=policy&policy="+policy, "")
+		if !strings.Contains(a.body, `"partial":`+partial) || !strings.Contains(a.body, `"allowed":`+allowed+",") {
+			t.Errorf("%s: %s, want allowed %s and partial %s", policy, a.body, allowed, partial)
+		}
+	}
+	want("default", "3", "false")
+	want("quiet", "0", "true")
+	want("kept", "3", "false")
+	s.clock.advance(2 * time.Hour)
+	waitFor(t, "what is old is pruned", func() bool {
+		return len(callsOf(t, s, domain.CallQuery{Policy: "default", Kinds: []domain.CallKind{domain.CallHit}, Limit: 10})) == 0
+	})
+	want("default", "0", "true")
+	want("kept", "3", "false")
+}
+
+// waitFor waits until something is so that the server does by itself.
+func waitFor(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for begun := time.Now(); !so(); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 20*time.Second {
+			t.Fatalf("not so after 20 s: %s", what)
+		}
+	}
+}
