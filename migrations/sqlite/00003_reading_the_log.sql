@@ -7,7 +7,7 @@ ALTER TABLE api_calls ADD COLUMN schedule TEXT NOT NULL DEFAULT '';
 -- What the log has of the policy's hits: NULL: all; else like 'refused' or 'all sample 0.1'.
 ALTER TABLE api_calls ADD COLUMN coverage TEXT;
 
--- Who did it, of what is no hit: 'admin 192.0.2.1' or 'cli root@host'. kind has two more
+-- Who did it, of what is no hit: 'admin ip:192.0.2.1' or 'cli root@host'. kind has two more
 -- values: 'policy_set', a policy came into force that is new or has changed ("limit",
 -- schedule, shadow and coverage are the policy's, request_id is the revision of the
 -- configuration), and 'policy_removed'.
