@@ -158,7 +158,8 @@ func TestBodiesThatMakeNoSensePointAtTheMember(t *testing.T) { // cases 31, 32, 
 	if a.status != 404 || !strings.Contains(a.body, `there is no policy named \"nope\"`) {
 		t.Errorf("an unknown policy: %d %s", a.status, a.body)
 	}
-	if a := s.post(t, "/v1/hits", `{"key":"`+strings.Repeat("a", 70000)+`"}`); a.status != 413 {
+	// The answer does not wait for the body: a client that is still sending one may miss it.
+	if a := s.raw(t, "POST /v1/hits HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 70000\r\n\r\n"); a.status != 413 {
 		t.Errorf("a body of 70000 bytes: %d", a.status)
 	}
 	if a := s.request(t, "GET", "/v1/hits"); a.status != 405 || a.header.Get("Allow") != "POST" {
