@@ -61,18 +61,16 @@ func blockSpan(first, last int64) idSpan {
 
 // logEnds are how far the log and its blocks reach.
 type logEnds struct {
-	last    int64 // id of the newest call, 0 if there is none
-	top     int64 // the last block, -1 if there is none
-	removed int64 // rows that were ever pruned
+	last int64 // id of the newest call, 0 if there is none
+	top  int64 // the last block, -1 if there is none
 }
 
 func readEnds(db *gorm.DB) (ends logEnds, err error) {
-	row := db.Raw(`SELECT (SELECT coalesce(max(id), 0) FROM api_calls), (SELECT coalesce(max(block), -1) FROM api_call_blocks),
-(SELECT CAST(coalesce(sum(removed), 0) AS bigint) FROM api_call_prunes)`).Row()
+	row := db.Raw(`SELECT (SELECT coalesce(max(id), 0) FROM api_calls), (SELECT coalesce(max(block), -1) FROM api_call_blocks)`).Row()
 	if err := row.Err(); err != nil {
 		return ends, err
 	}
-	return ends, row.Scan(&ends.last, &ends.top, &ends.removed)
+	return ends, row.Scan(&ends.last, &ends.top)
 }
 
 // blocked are the ids that blocks have.
@@ -192,8 +190,15 @@ func (k *blockKeeper) add(ctx context.Context) (added bool, err error) {
 	// The block is there with its rows of api_call_blocks, if nobody has added it, or
 	// pruned any of it, since it was read.
 	err = k.write(ctx, func(db *gorm.DB) error {
+		if err := k.engine.lockBlocks(db); err != nil {
+			return err
+		}
 		now, err := readEnds(db)
-		if err != nil || now.top != ends.top || now.removed != ends.removed {
+		if err != nil || now.top != ends.top {
+			return err
+		}
+		var rows int64
+		if err := between(db.Table(k.engine.byOrder), blockSpan(block, block)).Count(&rows).Error; err != nil || rows != rowsOf(groups) {
 			return err
 		}
 		return db.Create(&sums).Error
@@ -208,18 +213,26 @@ func (k *blockKeeper) add(ctx context.Context) (added bool, err error) {
 type keyGroup struct {
 	Key, Policy                                      string
 	IDs                                              string `gorm:"column:ids"`
-	Calls                                            int64
+	Rows, Calls                                      int64
 	AllowedHigh, AllowedLow, RefusedHigh, RefusedLow int64
 	Partial                                          bool
 	First, Last                                      stamp
 }
 
 func (e *engine) groups(db *gorm.DB, span idSpan) (groups []keyGroup, err error) {
-	err = db.Raw(`SELECT key, policy, `+e.idList+` AS ids, sum(CASE WHEN `+prunable+` THEN 1 ELSE 0 END) AS calls, `+
+	err = db.Raw(`SELECT key, policy, `+e.idList+` AS ids, count(*) AS rows, sum(CASE WHEN `+prunable+` THEN 1 ELSE 0 END) AS calls, `+
 		e.sums("allowed", e.allowedUnits)+`, `+e.sums("refused", e.refusedUnits)+`, `+
 		e.anyOf("coverage IS NOT NULL AND kind = 'hit'")+` AS partial, min(called_at) AS first, max(called_at) AS last
 FROM api_calls WHERE id BETWEEN ? AND ? GROUP BY key, policy ORDER BY key, policy`, span.first, span.last).Scan(&groups).Error
 	return groups, err
+}
+
+// rowsOf is how many rows of api_calls the groups are of.
+func rowsOf(groups []keyGroup) (rows int64) {
+	for i := range groups {
+		rows += groups[i].Rows
+	}
+	return rows
 }
 
 // rows are the rows of the block that the groups make.

@@ -148,6 +148,9 @@ func (p *pruner) doomed(span idSpan, ends logEnds, cut int64) (doomed []int64, e
 
 // remove deletes rows and what is derived from them.
 func (p *pruner) remove(db *gorm.DB, doomed []int64) (removed int, err error) {
+	if err := p.engine.lockBlocks(db); err != nil {
+		return 0, err
+	}
 	var gone []callHash
 	err = db.Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}, {Name: "hash"}}}).Where("id IN ?", doomed).Delete(&gone).Error
 	if err != nil || len(gone) == 0 { // somebody else has

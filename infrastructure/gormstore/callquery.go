@@ -236,8 +236,8 @@ func (s *callSearch) byKey(blocks []idSpan) error {
 	if !s.query.OldestFirst {
 		slices.Reverse(ids)
 	}
-	for len(ids) > 0 && s.missing() > 0 {
-		page := ids[:min(len(ids), max(s.missing(), 100))]
+	for size := max(s.missing(), 100); len(ids) > 0 && s.missing() > 0; size = min(2*size, 5000) { // more if few of them pass
+		page := ids[:min(len(ids), size)]
 		ids = ids[len(page):]
 		if err := s.fetch("api_calls", func(db *gorm.DB) *gorm.DB { return db.Where("id IN ?", page) }); err != nil {
 			return err

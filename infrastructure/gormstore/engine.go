@@ -3,6 +3,8 @@ package gormstore
 import (
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
@@ -23,8 +25,19 @@ type engine struct {
 	sums func(name, units string) string
 	// anyOf is whether a condition is true for any row.
 	anyOf func(condition string) string
+	// blocksLock is a statement that keeps others from adding blocks and from pruning until
+	// the transaction ends; "" where no others can be writing.
+	blocksLock string
 	// at is a time as called_at is compared with it.
 	at func(time.Time) any
+}
+
+// lockBlocks keeps others from changing what blocks say until the transaction ends.
+func (e *engine) lockBlocks(tx *gorm.DB) error {
+	if e.blocksLock == "" {
+		return nil
+	}
+	return tx.Exec(e.blocksLock).Error
 }
 
 const hitUnits = `CASE WHEN kind <> 'hit' OR allowed = `
@@ -55,6 +68,7 @@ var postgresEngine = &engine{
 	byRefused:    `api_calls`,
 	byOther:      `api_calls`,
 	byOrder:      `api_calls`,
+	blocksLock:   `SELECT pg_advisory_xact_lock(1920102252, 'api_call_blocks'::regclass::oid::integer)`,
 	minute:       `date_trunc('minute', called_at)`,
 	sums: func(name, units string) string { // a sum of bigint is numeric
 		return `least(sum(` + units + `), 9223372036854775807)::bigint / 4294967296 AS ` + name + `_high, least(sum(` + units + `), 9223372036854775807)::bigint % 4294967296 AS ` + name + `_low`
