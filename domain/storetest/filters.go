@@ -264,7 +264,7 @@ func (m *mix) wantPages(t *testing.T, log domain.AuditLog, calls []domain.Call, 
 	}
 	got := readAll(t, log, query)
 	same := slices.EqualFunc(got, want, func(a, b domain.Call) bool {
-		a.ID, a.Limit, a.At, a.WindowStart = b.ID, b.Limit, a.At.UTC(), a.WindowStart.UTC()
+		a.ID, a.Hash, a.Limit, a.At, a.WindowStart = b.ID, b.Hash, b.Limit, a.At.UTC(), a.WindowStart.UTC()
 		b.At, b.WindowStart = b.At.UTC(), b.WindowStart.UTC()
 		return a == b
 	})

@@ -35,8 +35,13 @@ type pruner struct {
 	prune  domain.Prune
 }
 
+// pruneMost is how many rows are removed at a time, whatever the limit: each is a value
+// of a statement, and engines bound these.
+const pruneMost = 5000
+
 // run removes rows in the order of ids, up to the first that stays.
 func (p *pruner) run() (removed int, more bool, err error) {
+	p.prune.Limit = min(p.prune.Limit, pruneMost)
 	var ends logEnds
 	var before pruneRow
 	err = p.read(func(db *gorm.DB) (err error) {

@@ -34,3 +34,15 @@ func TestConformanceOfADatabaseInMemory(t *testing.T) {
 	store := open(t, "sqlite::memory:") // a second handle would have a database of its own
 	storetest.Run(t, func(t *testing.T) storetest.Store { return store })
 }
+
+func TestConformanceOfAChainedFile(t *testing.T) {
+	dsn := newDSN(t)
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		store, err := gormstore.Open(t.Context(), dsn, gormstore.Options{TamperEvident: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		return store
+	})
+}

@@ -57,12 +57,38 @@ func TestConformanceOfPostgreSQL(t *testing.T) { // case 148 among others
 			storetest.Run(t, func(t *testing.T) storetest.Store { return openPostgres(t, dsn) })
 		})
 	}
+	t.Run("chained", func(t *testing.T) {
+		dsn := servicetest.Postgres(t)
+		chain(t, dsn)
+		storetest.Run(t, func(t *testing.T) storetest.Store { return openPostgres(t, dsn) })
+	})
+}
+
+// chain has the calls of a database chained from now on.
+func chain(t *testing.T, dsn string) {
+	t.Helper()
+	store, err := gormstore.OpenPostgres(dsn, gormstore.PostgresOptions{Migrate: true, TamperEvident: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Keys in another order in each hit, many slots, several processes: nothing is lost,
 // nobody waits in a circle, and the log agrees with the counters.
 func TestHandlesUnderLoadStayExactWithoutDeadlocks(t *testing.T) { // cases 70, 73
-	dsn := servicetest.Postgres(t)
+	t.Run("plain", func(t *testing.T) { testHandlesUnderLoad(t, servicetest.Postgres(t)) })
+	t.Run("chained", func(t *testing.T) {
+		dsn := servicetest.Postgres(t)
+		chain(t, dsn)
+		testHandlesUnderLoad(t, dsn)
+	})
+}
+
+func testHandlesUnderLoad(t *testing.T, dsn string) {
 	db := rawPostgres(t, dsn)
 	const limit, keys, rounds = 40, 60, 30
 	stores := []*gormstore.Postgres{openPostgres(t, dsn), openPostgres(t, dsn), openPostgres(t, dsn)}
