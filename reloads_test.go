@@ -144,3 +144,21 @@ func TestRulesAreLoggedOnceTheStoreIsBack(t *testing.T) {
 		t.Errorf("the failure is told %d times\n%s", n, s.log)
 	}
 }
+
+// The log tells when rules came into force, not when it was there to be told.
+func TestRulesThatAreLoggedLateTellWhenTheyCameIntoForce(t *testing.T) {
+	dsn := "sqlite:" + filepath.Join(t.TempDir(), "test.db")
+	if err := ratelimitlog.Migrate(t.Context(), ratelimitlog.Config{DSN: dsn}); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, dsn, `CREATE TRIGGER full BEFORE INSERT ON api_calls BEGIN SELECT RAISE(ABORT, 'the log is full'); END`)
+	s := serve(t, func(c *ratelimitlog.Config) { withTokens(c); c.DSN = dsn })
+	waitFor(t, "the log has refused the rules", func() bool { return strings.Contains(s.log.String(), "the log is full") })
+	s.clock.advance(time.Hour)
+	mustExec(t, dsn, `DROP TRIGGER full`)
+	for _, call := range s.rulesInLog(t) {
+		if want := newYear.Add(10 * time.Second).Format("2006-01-02T15:04:05.000Z"); call.CalledAt != want {
+			t.Errorf("the rules came into force at %s by the log, want %s", call.CalledAt, want)
+		}
+	}
+}

@@ -104,14 +104,18 @@ func (s *Server) logRules(ctx context.Context, started string) {
 	if s.config.PolicyFile != "" {
 		origin.Path = domain.LogText(filepath.Base(s.config.PolicyFile))
 	}
-	logged, failed := "", false
+	logged, seen, failed := "", "", false
+	var since time.Time // when the revision was seen first
 	for {
 		var retry <-chan time.Time
 		if revision := s.rules.Revision(); revision != logged {
+			if revision != seen {
+				seen, since = revision, s.limiter.Now()
+			}
 			if revision != started {
 				origin.Method = "RELOAD"
 			}
-			switch err := s.limiter.LogRules(ctx, origin); {
+			switch err := s.limiter.LogRules(ctx, since, origin); {
 			case err == nil:
 				logged, failed, origin.Method = revision, false, "RELOAD"
 			case ctx.Err() != nil:

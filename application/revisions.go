@@ -59,15 +59,15 @@ func clientsText(c *domain.ClientAddress) string {
 // so already: a call for each policy that is new or has changed, and one for each that
 // is gone. If nothing of that tells the revision apart from the last one in the log,
 // because it is a route or when calls are removed that changed, the policies are all
-// said again, so that every revision is in the log.
+// said again, so that the log has the revision.
 //
+// at is when they came into force, which may be a while ago if the log was not there;
 // origin is a part of the calls, the revision its request ID. It fails with
 // [domain.ErrUnavailable], and then nothing is logged. Processes that share the store log the
 // same rules once, unless the store keeps its log apart from the counters.
-func (l *Limiter) LogRules(ctx context.Context, origin domain.Origin) error {
+func (l *Limiter) LogRules(ctx context.Context, at time.Time, origin domain.Origin) error {
 	set := l.rules.inForce.Load()
 	origin.RequestID = set.revision
-	at := l.now()
 	var err error
 	for range logRulesTries {
 		err = attempt(ctx, l.units, logRulesTimeout, func(_ domain.Counter, log domain.AuditLog) error {

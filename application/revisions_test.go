@@ -94,7 +94,7 @@ func (r *rulesLog) with(file string) (said []string) {
 	l, stop := application.NewLimiter(rules, application.Stores{Units: r.units}, newClock(newYear).options())
 	defer stop()
 	origin := domain.Origin{Method: "START", Path: "f.yaml", RequestID: "not this", Actor: "serve h:1"}
-	if err := l.LogRules(r.t.Context(), origin); err != nil {
+	if err := l.LogRules(r.t.Context(), newYear, origin); err != nil {
 		r.t.Fatal(err)
 	}
 	origin.RequestID = rules.Revision()
@@ -201,7 +201,7 @@ func TestServersThatStartTogetherLogTheirRulesOnce(t *testing.T) {
 			defer stop()
 			wg.Go(func() {
 				<-together
-				if err := l.LogRules(context.Background(), domain.Origin{}); err != nil {
+				if err := l.LogRules(context.Background(), newYear, domain.Origin{}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -226,12 +226,12 @@ func TestRulesThatCannotBeLoggedAreUnavailableAndLeaveNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if err := l.LogRules(t.Context(), domain.Origin{}); !errors.Is(err, domain.ErrUnavailable) {
+	if err := l.LogRules(t.Context(), newYear, domain.Origin{}); !errors.Is(err, domain.ErrUnavailable) {
 		t.Errorf("err = %v", err)
 	}
 	fails.Store(false)
 	for range 2 {
-		if err := l.LogRules(t.Context(), domain.Origin{}); err != nil {
+		if err := l.LogRules(t.Context(), newYear, domain.Origin{}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -50,7 +50,7 @@ func (r *verification) call(call *domain.Call) {
 	case call.Kind == domain.CallReset:
 		r.resets[r.hash(call.Policy, call.Key)] = call.ID
 		for id, open := range r.open { // a window that was forgotten has no counter, or a new one
-			if open.window.Policy == call.Policy && open.window.Key == call.Key && open.window.Tally.Count == 0 {
+			if open.window.Policy == call.Policy && open.window.Key == call.Key && (r.options.Apart || open.window.Tally.Count == 0) {
 				delete(r.open, id)
 			}
 		}
