@@ -46,7 +46,7 @@ func provideReaderOptions(keys domain.KeyHasher) application.HistoryOptions {
 }
 
 func provideVerifier(config Config, rules *application.Rules, stores Stores) *application.Verifier {
-	return application.NewVerifier(stores.Log, stores.Limiter.Counter, application.VerifierOptions{Now: config.Now, Apart: stores.Apart, Policies: rules.Policies()})
+	return application.NewVerifier(stores.Log, stores.Limiter.Counter, application.VerifierOptions{Now: config.Now, Apart: stores.Apart, Policies: rules.Policies(), Quotas: stores.Limiter.Quotas})
 }
 
 func provideOptions(config Config, keys domain.KeyHasher, stores Stores, log *zap.Logger) application.Options {

@@ -21,12 +21,17 @@ import (
 // verify is what the verifier finds in the store of a configuration.
 func verify(t testing.TB, config ratelimitlog.Config) application.Verification {
 	t.Helper()
+	return verifyExpecting(t, config, application.Expected{})
+}
+
+func verifyExpecting(t testing.TB, config ratelimitlog.Config, expected application.Expected) application.Verification {
+	t.Helper()
 	verifier, cleanup, err := ratelimitlog.NewVerifier(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cleanup()
-	found, err := verifier.Verify(context.Background(), nil)
+	found, err := verifier.Verify(context.Background(), expected, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,9 +162,12 @@ SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, ref
 		{"a counter is gone", `DELETE FROM rate_limit_windows WHERE key = 'key-3' AND policy = 'month'`, []string{"month key-3: count is 0 and refused 0, and by the log"}, false},
 		{"a counter too many", `INSERT INTO rate_limit_windows SELECT policy, 'nobody', schedule, window_start, count, refused, expires_at FROM rate_limit_windows WHERE key = 'key-3' AND policy = 'month'`,
 			[]string{"rate_limit_windows 0 month nobody: count is", "the log has no call of the window"}, false},
+		{"a quota", `INSERT INTO rate_limit_quotas SELECT policy, 'mallory', NULL, removed, changed_at, revision + 1 FROM rate_limit_quotas`,
+			[]string{"rate_limit_quotas 0 default mallory: the limit is unlimited, and the log has no call that set it"}, false},
+		{"a quota's limit", `UPDATE rate_limit_quotas SET "limit" = 5`, []string{"rate_limit_quotas 0 default key-2: the limit is 5, and by the log it is 4"}, false},
 		{"a call's path", `UPDATE api_calls SET path = '/y' WHERE id = ` + call, []string{"api_calls ID month key-3: the hash of the call does not fit"}, true},
 		{"a call's actor", `UPDATE api_calls SET actor = 'nobody' WHERE kind = 'reset' AND policy = 'month'`, []string{"month key-1: the hash of the call does not fit"}, true},
-		{"a whole window in both tables", `DELETE FROM rate_limit_windows WHERE key = 'last'; DELETE FROM api_calls WHERE key = 'last'`, []string{"the last calls of the policy are missing"}, true},
+		{"a whole window in both tables", `DELETE FROM rate_limit_windows WHERE key = 'last'; DELETE FROM api_calls WHERE key = 'last'`, []string{"the last calls of the chain of policy default are missing"}, true},
 		{"a call's hash", `UPDATE api_calls SET hash = NULL WHERE id = ` + call, []string{"api_calls ID month key-3: the call has no hash"}, true},
 	}
 	for name, engine := range map[string]struct {
@@ -288,6 +296,9 @@ func TestVerifyKnowsWhatIsNotLogged(t *testing.T) {
 				s.post(t, "/v1/hits", `{"key":"k","policies":["default","other"]}`)
 				s.post(t, "/v1/hits", fmt.Sprintf(`{"key":"k%d","policies":["default"]}`, i))
 			}
+			s.request(t, "GET", "/v1/counters?key=k") // waits until refusals are counted
+			config.Now = s.clock.now
+			wantFaults(t, verify(t, config))
 		}
 		s.stop()
 		config.Now = s.clock.now
@@ -307,4 +318,83 @@ func revisionLogged(t *testing.T, s *service, revision string) bool {
 		}
 	}
 	return false
+}
+
+// Neither an idle policy whose calls are all gone, nor one that is pruned while the log
+// is read, looks as if somebody had removed calls.
+func TestWhatIsPrunedIsNoFault(t *testing.T) {
+	for name, configure := range map[string]func(t *testing.T, c *ratelimitlog.Config){
+		"SQLite":     func(t *testing.T, c *ratelimitlog.Config) {},
+		"PostgreSQL": func(t *testing.T, c *ratelimitlog.Config) { c.DSN, c.Migrate = servicetest.Postgres(t), true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := servePoliciesWith(t, "policies: {default: {limit: 5, window: 1h, audit: {keep: 1s}}, other: {limit: 1000000, window: 1h, audit: {keep: 1s}}}\n", func(c *ratelimitlog.Config) {
+				configure(t, c)
+				c.TamperEvident, c.PruneEvery, c.AdminToken = true, time.Millisecond, adminToken
+			})
+			s.rulesInLog(t)
+			s.ping(t, "k")
+			s.clock.advance(time.Minute)
+			waitFor(t, "the only hit is pruned", func() bool { return hitsOf(t, s, "default") == 0 })
+			config := s.config
+			found := verify(t, config)
+			wantFaults(t, found)
+			if found.Pruned != 1 || !found.Chained {
+				t.Errorf("verified %+v", found)
+			}
+			var done atomic.Bool
+			var group sync.WaitGroup
+			for g := range 4 {
+				group.Go(func() {
+					for n := 0; !done.Load(); n++ {
+						s.post(t, "/v1/hits", fmt.Sprintf(`{"key":"%d","policies":["other"]}`, g))
+						s.clock.advance(100 * time.Millisecond)
+					}
+				})
+			}
+			for range 20 {
+				wantFaults(t, verify(t, config))
+			}
+			done.Store(true)
+			group.Wait()
+			if found := verify(t, config); found.Pruned < 100 {
+				t.Errorf("verified %+v", found)
+			}
+		})
+	}
+}
+
+// Who came into force stays evident when the hits of a policy are pruned.
+func TestWhatServersDidStaysChainedWhenHitsArePruned(t *testing.T) {
+	s := servePoliciesWith(t, "policies: {default: {limit: 5, window: 1h, audit: {keep: 1s}}}\n", func(c *ratelimitlog.Config) { c.TamperEvident, c.PruneEvery, c.AdminToken = true, time.Millisecond, adminToken })
+	s.rulesInLog(t)
+	s.ping(t, "k")
+	s.clock.advance(time.Minute)
+	waitFor(t, "the only hit is pruned", func() bool { return hitsOf(t, s, "default") == 0 })
+	s.stop()
+	mustExec(t, s.dsn, `UPDATE api_calls SET "limit" = 7 WHERE kind = 'policy_set'`)
+	wantFaults(t, verify(t, s.config), "default : the hash of the call does not fit")
+}
+
+func TestChainsThatAreGoneAreFoundByWhatWasNoted(t *testing.T) {
+	config := ratelimitlog.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), TamperEvident: true}
+	clock := aLog(t, config)
+	config.Now = clock.now
+	noted := application.Expected{Chained: true, Noted: verify(t, config).Heads}
+	wantFaults(t, verifyExpecting(t, config, noted))
+	aLog(t, config) // goes on
+	wantFaults(t, verifyExpecting(t, config, noted))
+	config.TamperEvident = false // who opens it so begins a chain anew
+	mustExec(t, config.DSN, `UPDATE api_calls SET hash = NULL`)
+	mustExec(t, config.DSN, `DELETE FROM api_call_chains`)
+	wantFaults(t, verify(t, config))
+	wantFaults(t, verifyExpecting(t, config, noted), "calls are not chained", "no call has the hash that was noted of the chain of policy month")
+	mustExec(t, config.DSN, `INSERT INTO api_calls (id, called_at, kind, policy, key, cost, hits, allowed, shadow, count, refused, method, path, request_id)
+VALUES (-5, '2026-01-01T00:00:00.000Z', 'reset', 'month', 'key-1', 0, 0, 1, 0, 0, 0, '', '', '')`)
+	wantFaults(t, verify(t, config), "api_calls -5 month key-1: IDs begin at 1")
+}
+
+// hitsOf is how many hits of a policy the log has.
+func hitsOf(t *testing.T, s *service, policy string) int {
+	return len(callsOf(t, s, domain.CallQuery{Policy: policy, Kinds: []domain.CallKind{domain.CallHit}, Limit: 1000}))
 }

@@ -3,8 +3,6 @@ package application
 import (
 	"context"
 	"hash/maphash"
-	"maps"
-	"math"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -25,9 +23,20 @@ type VerifierOptions struct {
 	// of several processes are not in the order in which they were counted: only the sums
 	// of windows are compared, and those of windows that were reset are not.
 	Apart bool
-	// Policies are those in force. Of those that log a part of their hits the log need not
-	// say so itself: only servers do that.
+	// Policies are those in force. Where the log tells nothing of a policy, because only
+	// servers say what they put in force, this is what it is taken to have logged.
 	Policies []domain.Policy
+	// Quotas are held against the log too. Nil: they are not.
+	Quotas domain.Quotas
+}
+
+// Expected is what must be so besides. The zero value expects nothing.
+type Expected struct {
+	// Chained says that it is a fault if calls are not chained.
+	Chained bool
+	// Noted are hashes of an earlier [Verification.Heads]. It is a fault if no call has
+	// them any more.
+	Noted map[string]string
 }
 
 // NewVerifier makes a verifier of a log and the counter that it is about.
@@ -51,8 +60,9 @@ type Verification struct {
 	Pruned int64
 	// Gapless says that IDs were checked for gaps, Chained that calls were for their hashes.
 	Gapless, Chained bool
-	// Heads are, of a chained log, the hashes of the last call of each policy. Whoever
-	// notes them elsewhere can tell later that nothing before was changed.
+	// Heads are, of a chained log, the hashes of the last call of each chain, by its name:
+	// the policy, or "" for what administrators and servers did. Whoever notes them elsewhere can
+	// tell later that nothing before was changed, see [Expected].
 	Heads map[string]string
 	// Faults are what does not fit, at most [MaxFaults] of them; FaultCount counts all.
 	Faults     []Fault
@@ -64,7 +74,7 @@ const MaxFaults = 1000
 
 // Fault is something in the store that does not fit.
 type Fault struct {
-	// Table is api_calls or rate_limit_windows, and ID that of the call, or 0.
+	// Table is the one that does not fit, and ID that of the call, or 0.
 	Table string
 	ID    int64
 	// Policy, Key, Schedule and WindowStart are what the fault is about, as far as is known.
@@ -82,13 +92,17 @@ const settleTime = 5 * time.Second
 // read and the ID of the newest. It remembers all windows of the log, some 150 bytes each,
 // or if they are more than a million those that are not over. An
 // error means that there is no result; what does not fit is no error.
-func (v *Verifier) Verify(ctx context.Context, progress func(calls, through, newest int64)) (Verification, error) {
-	for tries := 1; ; tries++ {
-		found, moved, err := v.verify(ctx, progress)
-		if err != nil || found.FaultCount == 0 || !moved || tries == verifyTries {
-			return found, err
+func (v *Verifier) Verify(ctx context.Context, expected Expected, progress func(calls, through, newest int64)) (Verification, error) {
+	r := &verification{
+		Verifier: v, expected: expected, seed: maphash.MakeSeed(), windows: map[uint64]*auditedWindow{}, resets: map[uint64]int64{}, chains: map[string]*chain{},
+		schedules: map[string]domain.Schedule{}, parts: map[string][]partialSpan{}, quotas: map[uint64]quotaSaid{}, progress: progress,
+	}
+	for _, step := range []func(context.Context) error{r.prepare, r.read, r.compare, r.finish} {
+		if err := step(ctx); err != nil {
+			return Verification{}, err
 		}
 	}
+	return r.found, nil
 }
 
 // verifyPage is how many calls are read at a time, and verifyWindows how many windows
@@ -98,62 +112,48 @@ const (
 	verifyWindows = 1 << 20
 )
 
-// verifyTries is how often the log is read if it is pruned meanwhile.
-const verifyTries = 3
-
-// verify also reports whether calls were pruned meanwhile, which may look like faults.
-func (v *Verifier) verify(ctx context.Context, progress func(calls, through, newest int64)) (found Verification, moved bool, err error) {
-	r := &verification{
-		Verifier: v, seed: maphash.MakeSeed(), windows: map[uint64]*auditedWindow{}, resets: map[uint64]int64{},
-		schedules: map[string]domain.Schedule{}, partial: map[string][]partialSpan{}, progress: progress,
-	}
-	for _, step := range []func(context.Context) error{r.prepare, r.read, r.compare, r.finish} {
-		if err := step(ctx); err != nil {
-			return Verification{}, false, err
-		}
-	}
-	pruned, err := r.readPruned(ctx)
-	return r.found, !maps.Equal(pruned, r.pruned), err
-}
-
-// readPruned is what was pruned, by policy.
-func (r *verification) readPruned(ctx context.Context) (map[string]domain.PrunedCalls, error) {
-	of := map[string]domain.PrunedCalls{}
-	pruner, ok := r.log.(domain.CallPruner)
-	if !ok {
-		return of, nil
-	}
-	pruned, err := pruner.PrunedCalls(ctx)
-	for _, p := range pruned {
-		of[p.Policy] = p
-	}
-	return of, err
-}
-
 // verification is one run of a verifier.
 type verification struct {
 	*Verifier
+	expected Expected
 	found    Verification
 	progress func(calls, through, newest int64)
 
 	seed      maphash.Seed
 	windows   map[uint64]*auditedWindow // by the hash of what identifies a window
 	resets    map[uint64]int64          // by the hash of policy and key: the ID of the last reset
+	quotas    map[uint64]quotaSaid      // likewise: what the log says of the key's quota
+	chains    map[string]*chain
 	schedules map[string]domain.Schedule
-	partial   map[string][]partialSpan // by policy: when the log had a part of the hits
+	parts     map[string][]partialSpan // by policy: when the log had a part of the hits
 	legacy    time.Time                // until then calls had no schedule
 	over      int64                    // Unix seconds: windows that expired before are forgotten
 	newestAt  int64                    // of a call, in Unix seconds
 	forgetAt  int                      // how many windows there are when some are forgotten next
-	pruned    map[string]domain.PrunedCalls
-	through   int64 // the highest ID that was pruned
-	missing   int64 // IDs up to there that are missing
-	newest    int64
-	chain     map[string]*chainEnd
+	newest    int64                    // ID of the newest call, for the progress
+	pruned    prunes                   // when the log was begun to be read
+	missing   int64                    // IDs that are, up to the highest that was pruned then
+	suspects  []suspect
 
 	// open are the windows whose counters were read and do not fit yet: they may when
 	// the log has been read up to that moment.
 	open map[uint64]*openWindow
+}
+
+// prunes are what was pruned up to some moment.
+type prunes struct {
+	of      map[string]domain.PrunedCalls // by policy
+	removed int64
+	through int64 // the highest ID that was removed
+}
+
+// suspect is a fault, unless what does not fit there is calls that were pruned after the
+// reading began: calls of that policy, "" being any, beyond an ID.
+type suspect struct {
+	Fault
+	policy string
+	beyond int64
+	ids    int64 // how many IDs are missing there
 }
 
 // auditedWindow is what the log has of a window.
@@ -176,11 +176,19 @@ type openWindow struct {
 	count, refused int64
 }
 
-type chainEnd struct {
-	hash    string
-	started bool
-	last    int64 // ID of the last call of the policy
-	reached bool  // the head that the store tells was seen
+// chain is how far one has been followed.
+type chain struct {
+	hash    string // of the last call
+	started bool   // a call had a hash
+	last    int64  // ID of the last call
+	reached bool   // the hash that the store tells as the last was seen
+	noted   bool   // the hash that was noted earlier was seen
+}
+
+// quotaSaid is what the log says of a quota.
+type quotaSaid struct {
+	limit   int64
+	removed bool
 }
 
 func (r *verification) fault(f Fault) {
@@ -189,33 +197,62 @@ func (r *verification) fault(f Fault) {
 	}
 }
 
-func (r *verification) prepare(ctx context.Context) (err error) {
-	if r.pruned, err = r.readPruned(ctx); err != nil {
-		return err
+// suspect is a fault that may be none, see there.
+func (r *verification) suspect(s suspect) {
+	if len(r.suspects) == 10*MaxFaults {
+		r.found.FaultCount++
+		return
 	}
-	for _, p := range r.pruned {
-		r.found.Pruned += p.Removed
-		r.through = max(r.through, p.Through)
+	r.suspects = append(r.suspects, s)
+}
+
+func (r *verification) prepare(ctx context.Context) (err error) {
+	if r.pruned, err = r.readPrunes(ctx); err != nil {
+		return err
 	}
 	heads, err := r.heads(ctx)
 	if err != nil {
 		return err
 	}
-	r.chain, r.found.Chained = map[string]*chainEnd{}, len(heads) > 0
+	r.found.Chained = len(heads) > 0
+	if r.expected.Chained && !r.found.Chained {
+		r.fault(Fault{Table: "api_call_chains", Detail: "calls are not chained"})
+	}
 	_, r.found.Gapless = r.log.(domain.Gapless)
 	return r.findParts(ctx)
 }
+
+func (r *verification) readPrunes(ctx context.Context) (p prunes, err error) {
+	pruner, ok := r.log.(domain.CallPruner)
+	if !ok {
+		return p, nil
+	}
+	all, err := pruner.PrunedCalls(ctx)
+	p.of = make(map[string]domain.PrunedCalls, len(all))
+	for _, pruned := range all {
+		p.of[pruned.Policy] = pruned
+		p.removed += pruned.Removed
+		p.through = max(p.through, pruned.Through)
+	}
+	return p, err
+}
+
+// heads are the hashes of the last calls of chains, none if calls are not chained.
+func (r *verification) heads(ctx context.Context) (map[string]string, error) {
+	if chained, ok := r.log.(domain.Chained); ok {
+		return chained.ChainHeads(ctx)
+	}
+	return nil, nil
+}
+
+// farAway is after every call.
+var farAway = time.Unix(1<<40, 0)
 
 // findParts finds out when the log had a part of a policy's hits. Servers change
 // policies at about the same time, and calls of hits that are under way come later.
 func (r *verification) findParts(ctx context.Context) error {
 	const about = time.Minute
-	since := map[string]time.Time{}
-	for _, policy := range r.options.Policies {
-		if policy.Audit.Coverage() != "" {
-			r.partial[policy.Name] = []partialSpan{{to: time.Unix(math.MaxInt32, 0)}}
-		}
-	}
+	since, said := map[string]time.Time{}, map[string]bool{}
 	query := domain.CallQuery{Kinds: []domain.CallKind{domain.CallPolicySet, domain.CallPolicyRemoved}, OldestFirst: true, Limit: MaxPage}
 	for {
 		page, err := r.log.Calls(ctx, query)
@@ -224,12 +261,13 @@ func (r *verification) findParts(ctx context.Context) error {
 		}
 		for i := range page {
 			call := &page[i]
+			said[call.Policy] = true
 			from, part := since[call.Policy]
 			switch {
 			case call.Coverage != "" && !part:
 				since[call.Policy] = call.At.Add(-about)
 			case call.Coverage == "" && part:
-				r.partial[call.Policy] = append(r.partial[call.Policy], partialSpan{from, call.At.Add(about)})
+				r.parts[call.Policy] = append(r.parts[call.Policy], partialSpan{from, call.At.Add(about)})
 				delete(since, call.Policy)
 			}
 			query.After = call.ID
@@ -239,7 +277,12 @@ func (r *verification) findParts(ctx context.Context) error {
 		}
 	}
 	for policy, from := range since {
-		r.partial[policy] = append(r.partial[policy], partialSpan{from, time.Unix(math.MaxInt32, 0)})
+		r.parts[policy] = append(r.parts[policy], partialSpan{from, farAway})
+	}
+	for _, policy := range r.options.Policies {
+		if policy.Audit.Coverage() != "" && !said[policy.Name] {
+			r.parts[policy.Name] = []partialSpan{{to: farAway}}
+		}
 	}
 	return nil
 }

@@ -41,8 +41,13 @@ func (r *verification) read(ctx context.Context) error {
 }
 
 func (r *verification) call(call *domain.Call) {
-	r.checkID(call)
-	r.found.Calls, r.found.Through = r.found.Calls+1, call.ID
+	if call.ID <= 0 {
+		r.fault(callFault(call, "IDs begin at 1"))
+	} else {
+		r.checkID(call.ID)
+		r.found.Through = call.ID
+	}
+	r.found.Calls++
 	if r.found.Chained {
 		r.checkHash(call)
 	}
@@ -54,22 +59,25 @@ func (r *verification) call(call *domain.Call) {
 				delete(r.open, id)
 			}
 		}
+	case call.Kind == domain.CallQuotaSet, call.Kind == domain.CallQuotaUnset:
+		r.quotas[r.hash(call.Policy, call.Key)] = quotaSaid{call.Limit, call.Kind == domain.CallQuotaUnset}
 	case call.Kind.InWindow():
 		r.checkCounts(call)
 	}
 }
 
-func (r *verification) checkID(call *domain.Call) {
-	first, last := r.found.Through+1, call.ID-1
+// checkID looks for a gap before an ID.
+func (r *verification) checkID(id int64) {
+	first, last := r.found.Through+1, id-1
 	if !r.found.Gapless || first > last {
 		return
 	}
-	if first <= r.through {
-		r.missing += min(last, r.through) - first + 1
-		first = r.through + 1
+	if first <= r.pruned.through {
+		r.missing += min(last, r.pruned.through) - first + 1
+		first = r.pruned.through + 1
 	}
 	if first <= last {
-		r.fault(Fault{Table: "api_calls", ID: first, Detail: gap(first, last)})
+		r.suspect(suspect{Fault: Fault{Table: "api_calls", ID: first, Detail: gap(first, last)}, beyond: last - 1, ids: last - first + 1})
 	}
 }
 
@@ -80,41 +88,49 @@ func gap(first, last int64) string {
 	return fmt.Sprintf("calls %d to %d are missing", first, last)
 }
 
-// heads are the hashes of the last calls of policies, none if calls are not chained.
-func (r *verification) heads(ctx context.Context) (map[string]string, error) {
-	if chained, ok := r.log.(domain.Chained); ok {
-		return chained.ChainHeads(ctx)
+// checkHash compares the call's hash with that of the call before it in its chain.
+func (r *verification) checkHash(call *domain.Call) {
+	name := call.ChainName()
+	c := r.chainOf(name)
+	before := c.last
+	if pruned := r.prunedOf(call); pruned.Through > c.last && pruned.Through < call.ID && pruned.Hash != "" { // the call before it is gone
+		c.hash, c.started = pruned.Hash, true
 	}
-	return nil, nil
+	c.last = call.ID
+	switch {
+	case call.Hash == "" && c.started:
+		r.fault(callFault(call, "the call has no hash, though those before it have"))
+	case call.Hash != "" && call.Chain(c.hash) != call.Hash:
+		fault := callFault(call, "the hash of the call does not fit to it and to the call before it in its chain: one of them was changed, or a call between them removed or added")
+		if call.Kind.Ages() {
+			r.suspect(suspect{fault, call.Policy, before, 0})
+		} else {
+			r.fault(fault)
+		}
+		fallthrough
+	case call.Hash != "":
+		c.hash, c.started = call.Hash, true
+	}
+	c.reached = c.reached || r.found.Heads[name] == c.hash
+	c.noted = c.noted || r.expected.Noted[name] == c.hash
 }
 
-// checkHash compares the call's hash with that of the call before it of its policy.
-func (r *verification) checkHash(call *domain.Call) {
-	end := r.chain[call.Policy]
-	if end == nil {
-		end = &chainEnd{hash: domain.ChainStart(call.Policy)}
-		r.chain[call.Policy] = end
+func (r *verification) chainOf(name string) *chain {
+	c := r.chains[name]
+	if c == nil {
+		c = &chain{hash: domain.ChainStart(name)}
+		c.noted = r.expected.Noted[name] == c.hash
+		r.chains[name] = c
 	}
-	pruned := r.pruned[call.Policy]
-	if pruned.Through > end.last && pruned.Through < call.ID && pruned.Hash != "" { // the call before it is gone
-		end.hash, end.started = pruned.Hash, true
+	return c
+}
+
+// prunedOf is what was pruned of the chain of a call when the reading began.
+func (r *verification) prunedOf(call *domain.Call) domain.PrunedCalls {
+	if !call.Kind.Ages() {
+		return domain.PrunedCalls{}
 	}
-	end.last = call.ID
-	switch {
-	case call.Hash == "" && end.started:
-		r.fault(callFault(call, "the call has no hash, though those before it have"))
-	case call.Hash == "":
-	case call.ID <= pruned.Through: // what is before it may be gone
-		end.hash, end.started = call.Hash, true
-	case call.Chain(end.hash) != call.Hash:
-		r.fault(callFault(call, "the hash of the call does not fit to it and to the call before it of this policy: one of them was changed, or a call between them removed or added"))
-		fallthrough
-	default:
-		end.hash, end.started = call.Hash, true
-	}
-	if r.found.Heads[call.Policy] == end.hash {
-		end.reached = true
-	}
+	return r.pruned.of[call.Policy]
 }
 
 // checkCounts compares the counts of a call with those of the call before it in its window.
@@ -153,11 +169,12 @@ func (r *verification) checkCounts(call *domain.Call) {
 		return
 	}
 	switch {
-	case call.Count == count && call.Refused == refused, call.Count == math.MaxInt64: // where it stops
-	case call.Count >= count && call.Refused >= refused && (window.uncovered || r.isPartial(call) || isNew && call.WindowStart.Before(r.pruned[call.Policy].At)):
+	case call.Count == count && (call.Refused == refused || count == math.MaxInt64): // where it stops refused units are forgotten
+	case call.Count >= count && call.Refused >= refused && (window.uncovered || r.isPartial(call) || isNew && call.WindowStart.Before(r.pruned.of[call.Policy].At)):
 		window.uncovered = true
 	default:
-		r.fault(callFault(call, fmt.Sprintf("the window's count and refused are %d and %d after this call, which does not follow from %d and %d before it and %d units of this call", call.Count, call.Refused, window.count, window.refused, units)))
+		before := window.last
+		r.suspect(suspect{callFault(call, fmt.Sprintf("the window's count and refused are %d and %d after this call, which does not follow from %d and %d before it and %d units of this call", call.Count, call.Refused, window.count, window.refused, units)), call.Policy, before, 0})
 	}
 	window.count, window.refused, window.last = call.Count, call.Refused, call.ID
 	if open, is := r.open[at]; is && open.window.Tally.Count == call.Count && open.window.Tally.Refused == call.Refused {
@@ -171,7 +188,7 @@ func (r *verification) addApart(window *auditedWindow, call *domain.Call, count,
 	if call.Count < call.Units() || call.Refused > call.Count {
 		r.fault(callFault(call, fmt.Sprintf("the window's count and refused are %d and %d after this call of %d units", call.Count, call.Refused, call.Units())))
 	}
-	window.uncovered = window.uncovered || r.isPartial(call) || window.count == 0 && call.WindowStart.Before(r.pruned[call.Policy].At)
+	window.uncovered = window.uncovered || r.isPartial(call) || window.count == 0 && call.WindowStart.Before(r.pruned.of[call.Policy].At)
 	at := r.hashWindow(domain.WindowID{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart.Unix()})
 	if open := r.open[at]; open != nil && call.Count <= open.window.Tally.Count {
 		open.count = saturatedSum(open.count, count-window.count)
@@ -210,10 +227,14 @@ func (r *verification) window(id domain.WindowID) *auditedWindow {
 	return window
 }
 
+// isPartial reports whether the log may lack hits of the call's window until the call.
 func (r *verification) isPartial(call *domain.Call) bool {
-	return slices.ContainsFunc(r.partial[call.Policy], func(s partialSpan) bool {
-		return s.to.After(call.WindowStart) && !s.from.After(call.At)
-	})
+	return r.inPart(call.Policy, call.WindowStart, call.At)
+}
+
+// inPart reports whether the log had a part of the policy's hits at some time between.
+func (r *verification) inPart(policy string, from, to time.Time) bool {
+	return slices.ContainsFunc(r.parts[policy], func(s partialSpan) bool { return s.to.After(from) && !s.from.After(to) })
 }
 
 func (r *verification) schedule(text string) (domain.Schedule, bool) {

@@ -27,8 +27,12 @@ func (r *verification) compare(ctx context.Context) error {
 	if r.found.Heads, err = r.heads(ctx); err != nil {
 		return err
 	}
-	for policy, end := range r.chain {
-		end.reached = end.hash == r.found.Heads[policy]
+	for name, head := range r.found.Heads {
+		c := r.chainOf(name)
+		c.reached = c.hash == head
+	}
+	if err := r.compareQuotas(ctx); err != nil {
+		return err
 	}
 	for deadline := time.Now().Add(settleTime); ; {
 		if err := r.read(ctx); err != nil {
@@ -129,7 +133,7 @@ func (r *verification) compareLooked(ctx context.Context) error {
 func (r *verification) compareOne(held *domain.LedgerWindow) {
 	window := r.window(held.ID())
 	if window == nil {
-		window = &auditedWindow{uncovered: r.mayLack(held)}
+		window = &auditedWindow{uncovered: held.Start.Before(r.legacy) || held.Expires.Unix() < r.over || held.Start.Before(r.pruned.of[held.Policy].At)}
 	}
 	r.found.Windows++
 	if r.options.Apart && r.resets[r.hash(held.Policy, held.Key)] > 0 {
@@ -137,7 +141,7 @@ func (r *verification) compareOne(held *domain.LedgerWindow) {
 		return
 	}
 	switch {
-	case window.uncovered:
+	case window.uncovered || r.mayLack(held):
 		r.found.Uncovered++
 		if held.Tally.Count >= window.count && held.Tally.Refused >= window.refused {
 			return
@@ -148,10 +152,13 @@ func (r *verification) compareOne(held *domain.LedgerWindow) {
 	r.open[r.hashWindow(held.ID())] = &openWindow{*held, window.count, window.refused}
 }
 
-// mayLack reports whether it is right that the log has no call of a window.
+// mayLack reports whether the log may lack hits of a window because it had a part.
 func (r *verification) mayLack(held *domain.LedgerWindow) bool {
-	return held.Start.Before(r.legacy) || held.Expires.Unix() < r.over || held.Start.Before(r.pruned[held.Policy].At) ||
-		slices.ContainsFunc(r.partial[held.Policy], func(s partialSpan) bool { return s.to.After(held.Start) })
+	end := farAway
+	if schedule, ok := r.schedule(held.Schedule); ok {
+		end = schedule.At(held.Start).End
+	}
+	return r.inPart(held.Policy, held.Start, end)
 }
 
 // finish makes faults of what still does not fit.
@@ -172,13 +179,12 @@ func (r *verification) finish(ctx context.Context) error {
 			id = window.last
 			detail = fmt.Sprintf("count is %d and refused %d, and by the log, after call %d, they are %d and %d", w.Tally.Count, w.Tally.Refused, window.last, window.count, window.refused)
 		}
-		r.fault(Fault{Table: "rate_limit_windows", ID: id, Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, WindowStart: w.Start, Detail: detail})
+		r.suspect(suspect{Fault{Table: "rate_limit_windows", ID: id, Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, WindowStart: w.Start, Detail: detail}, w.Policy, id, 0})
 	}
-	return nil
+	return r.judge(ctx)
 }
 
-// checkEnds looks for calls that are missing at the end of the log, and among those
-// that may have been pruned.
+// checkEnds looks for calls that are missing at the end of the log and of its chains.
 func (r *verification) checkEnds(ctx context.Context) error {
 	if gapless, ok := r.log.(domain.Gapless); ok {
 		last, err := gapless.LastID(ctx)
@@ -188,18 +194,54 @@ func (r *verification) checkEnds(ctx context.Context) error {
 		if err := r.read(ctx); err != nil { // calls that came meanwhile
 			return err
 		}
-		if r.found.Through < last {
-			r.fault(Fault{Table: "api_calls", ID: r.found.Through + 1, Detail: gap(r.found.Through+1, last)})
-		}
-		if r.missing != r.found.Pruned {
-			r.fault(Fault{Table: "api_calls", Detail: fmt.Sprintf("of the calls up to %d, %d are missing, and %d were pruned", r.through, r.missing, r.found.Pruned)})
+		r.checkID(max(last, r.found.Through) + 1)
+	}
+	for name, head := range r.found.Heads {
+		if c := r.chains[name]; !c.reached && (r.pruned.of[name].Through <= c.last || r.pruned.of[name].Hash != head) {
+			fault := Fault{Table: "api_calls", Policy: name, Detail: "the last calls of the chain" + ofChain(name) + " are missing: it goes on after the last one that is there"}
+			if name == "" {
+				r.fault(fault)
+			} else {
+				r.suspect(suspect{fault, name, c.last, 0})
+			}
 		}
 	}
-	delete(r.found.Heads, "") // which only says that there are chains
-	for policy, head := range r.found.Heads {
-		if end := r.chain[policy]; end != nil && !end.reached || end == nil && head != domain.ChainStart(policy) && r.pruned[policy].Hash != head {
-			r.fault(Fault{Table: "api_calls", Policy: policy, Detail: "the last calls of the policy are missing: its chain goes on after the last one that is there"})
+	for name, hash := range r.expected.Noted {
+		if c := r.chainOf(name); !c.noted && r.pruned.of[name].Hash != hash {
+			r.fault(Fault{Table: "api_calls", Policy: name, Detail: "no call has the hash that was noted of the chain" + ofChain(name) + ": calls from before then were changed, or have been pruned since"})
 		}
+	}
+	return nil
+}
+
+func ofChain(name string) string {
+	if name == "" {
+		return " of what administrators and servers did"
+	}
+	return " of policy " + name
+}
+
+// judge makes faults of suspects, but for what was pruned since the reading began.
+func (r *verification) judge(ctx context.Context) error {
+	now, err := r.readPrunes(ctx)
+	if err != nil {
+		return err
+	}
+	r.found.Pruned = now.removed
+	for _, s := range r.suspects {
+		through, before := now.of[s.policy].Through, r.pruned.of[s.policy].Through
+		if s.policy == "" {
+			through, before = now.through, r.pruned.through
+		}
+		if through > before && through > s.beyond {
+			r.missing += s.ids
+			continue
+		}
+		r.fault(s.Fault)
+	}
+	// Of what was pruned meanwhile some calls had been read.
+	if r.found.Gapless && (r.missing < r.pruned.removed || r.missing > now.removed) {
+		r.fault(Fault{Table: "api_calls", Detail: fmt.Sprintf("of the calls up to %d, %d are missing, and %d were pruned", now.through, r.missing, now.removed)})
 	}
 	return nil
 }

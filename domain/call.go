@@ -89,9 +89,10 @@ func (k CallKind) InWindow() bool { return k == CallHit }
 // HasLimit reports whether calls of this kind tell a limit.
 func (k CallKind) HasLimit() bool { return k == CallHit || k == CallQuotaSet || k == CallPolicySet }
 
-// Ages reports whether calls of this kind are removed when they are old. Those that
-// tell which policies were in force explain all others, and are few.
-func (k CallKind) Ages() bool { return k != CallPolicySet && k != CallPolicyRemoved }
+// Ages reports whether calls of this kind are removed when they are old. What
+// administrators and servers did stays: it explains the others, is little, and clients
+// could push it out.
+func (k CallKind) Ages() bool { return !k.IsAdministration() }
 
 // IsAdministration reports whether calls of this kind are what somebody did to the
 // limiter, not to a limit.

@@ -15,22 +15,32 @@ type Gapless interface {
 }
 
 // Chained is implemented by logs whose calls can have a hash that continues that of the
-// call before it of the same policy, see [Call.Chain].
+// call before it in the same chain, see [Call.Chain] and [Call.ChainName].
 type Chained interface {
-	// ChainHeads are the hashes of the last call of each policy. It is empty if there is
-	// no chain.
+	// ChainHeads are the hashes of the last call of each chain, by its name. It is empty if
+	// calls are not chained; else the chain "" is in it, maybe with its start.
 	ChainHeads(ctx context.Context) (map[string]string, error)
 }
 
-// ChainStart is what the first call of a policy continues.
-func ChainStart(policy string) string {
-	sum := sha256.Sum256([]byte("ratelimitlog chain\x00" + policy))
+// ChainName is the name of the chain that the call is in: calls that age are in that of
+// their policy, so that what is removed of it is its beginning, and all others in one of
+// their own, which is named "".
+func (c *Call) ChainName() string {
+	if c.Kind.Ages() {
+		return c.Policy
+	}
+	return ""
+}
+
+// ChainStart is what the first call of a chain continues.
+func ChainStart(name string) string {
+	sum := sha256.Sum256([]byte("ratelimitlog chain\x00" + name))
 	return hex.EncodeToString(sum[:])
 }
 
 // Chain is the hash of the call as the one after the call with the hash before: SHA-256
 // in hexadecimal over all that the call tells but its ID and its own hash. Whoever
-// changes, removes or adds a call must change the hashes of all later ones of the policy.
+// changes, removes or adds a call must change the hashes of all later ones of the chain.
 func (c *Call) Chain(before string) string {
 	b := make([]byte, 0, 512)
 	text := func(s string) { // with its length, so that no two lists of texts are one

@@ -1,18 +1,24 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-type verifyCmd struct{}
+type verifyCmd struct {
+	TamperEvident bool   `help:"It is a fault if rows are not chained by hashes."`
+	Noted         string `type:"existingfile" help:"What verify --json printed earlier: it is a fault if the hashes that it told are gone."`
+}
 
 // errFaulty is returned by verify when it has told what does not fit.
 var errFaulty = errors.New("log and counters do not agree")
@@ -29,6 +35,13 @@ type faultJSON struct {
 }
 
 func (c *verifyCmd) Run(console *console) error {
+	expected := application.Expected{Chained: c.TamperEvident}
+	if c.Noted != "" {
+		var err error
+		if expected.Noted, err = readNoted(c.Noted); err != nil {
+			return err
+		}
+	}
 	console.config.ReadOnly = true
 	verifier, cleanup, err := ratelimitlog.NewVerifier(console.ctx, console.config)
 	if err != nil {
@@ -36,7 +49,7 @@ func (c *verifyCmd) Run(console *console) error {
 	}
 	defer cleanup()
 	told := time.Now()
-	found, err := verifier.Verify(console.ctx, func(calls, through, newest int64) {
+	found, err := verifier.Verify(console.ctx, expected, func(calls, through, newest int64) {
 		if time.Since(told) > time.Second {
 			told = time.Now()
 			fmt.Fprintf(console.err, "%d calls read, %d%%\n", calls, 100*through/max(newest, 1))
@@ -64,6 +77,19 @@ func (c *verifyCmd) Run(console *console) error {
 		err = errFaulty
 	}
 	return err
+}
+
+// readNoted reads the hashes that an earlier verification told.
+func readNoted(file string) (map[string]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var earlier struct{ Heads map[string]string }
+	if err := json.Unmarshal(text, &earlier); err != nil || len(earlier.Heads) == 0 {
+		return nil, &domain.InvalidError{Field: "noted", Reason: "is a file without what verify --json prints of a chained log"}
+	}
+	return earlier.Heads, nil
 }
 
 // verificationText tells people what was found.
@@ -105,9 +131,11 @@ func verificationText(found application.Verification) string {
 		b.WriteString("hashes: none; see --tamper-evident\n")
 	}
 	for _, policy := range slices.Sorted(maps.Keys(found.Heads)) {
-		if policy != "" {
-			fmt.Fprintf(&b, "hash of the last call of policy %s: %s\n", policy, found.Heads[policy])
+		of := "policy " + policy
+		if policy == "" {
+			of = "what administrators and servers did"
 		}
+		fmt.Fprintf(&b, "hash of the last call of %s: %s\n", of, found.Heads[policy])
 	}
 	if found.FaultCount == 0 {
 		b.WriteString("log and counters agree\n")

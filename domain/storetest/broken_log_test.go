@@ -116,7 +116,7 @@ var brokenLogs = []broken{
 	{"prunes without a bound", []string{"Prune/the oldest go first, at most so many, until it is said that none is left"},
 		faults{prune: func(_ *memory, p *domain.Prune) { p.Limit = math.MaxInt }}},
 	{"says too early that all is pruned", []string{"Prune/the oldest go first, at most so many, until it is said that none is left"}, faults{curt: true}},
-	{"prunes what tells which policies were in force", []string{"Prune/calls of every kind that ages go, of the policy and of no other"}, faults{agesAll: true}},
+	{"prunes what administrators did", []string{"Prune/calls of every kind that ages go, of the policy and of no other"}, faults{agesAll: true}},
 	{"prunes other policies", []string{"Prune/calls of every kind that ages go, of the policy and of no other"}, faults{alike: strings.EqualFold}},
 	{"prunes policies by their beginning", []string{"Prune/calls of every kind that ages go, of the policy and of no other"}, faults{alike: strings.HasPrefix}},
 	{"prunes every policy", []string{"Prune/calls of every kind that ages go, of the policy and of no other"}, faults{alike: func(string, string) bool { return true }}},

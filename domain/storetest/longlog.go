@@ -156,7 +156,7 @@ func (l *longLog) prune(t *testing.T, log domain.AuditLog, prune domain.Prune) b
 	}
 	held := int64(0)
 	for i := range l.all {
-		if l.all[i].Policy == prune.Policy {
+		if l.all[i].Policy == prune.Policy && l.all[i].Kind.Ages() {
 			held++
 		}
 	}
@@ -164,6 +164,12 @@ func (l *longLog) prune(t *testing.T, log domain.AuditLog, prune domain.Prune) b
 	l.all = slices.DeleteFunc(l.all, func(call domain.Call) bool {
 		if call.Policy != prune.Policy {
 			return false
+		}
+		if !call.Kind.Ages() {
+			if !kept[call.Actor] {
+				t.Errorf("a %s is not kept", call.Kind)
+			}
+			return !kept[call.Actor]
 		}
 		place++
 		stays := !(prune.Most > 0 && place <= held-prune.Most) && !call.At.Before(prune.Before)

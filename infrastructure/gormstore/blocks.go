@@ -61,16 +61,16 @@ func blockSpan(first, last int64) idSpan {
 
 // logEnds are how far the log and its blocks reach.
 type logEnds struct {
-	last int64 // id of the newest call, 0 if there is none
-	top  int64 // the last block, -1 if there is none
+	first, last int64 // ids of the oldest call and of the newest, 0 if there is none
+	top         int64 // the last block, -1 if there is none
 }
 
 func readEnds(db *gorm.DB) (ends logEnds, err error) {
-	row := db.Raw(`SELECT (SELECT coalesce(max(id), 0) FROM api_calls), (SELECT coalesce(max(block), -1) FROM api_call_blocks)`).Row()
+	row := db.Raw(`SELECT (SELECT coalesce(min(id), 0) FROM api_calls), (SELECT coalesce(max(id), 0) FROM api_calls), (SELECT coalesce(max(block), -1) FROM api_call_blocks)`).Row()
 	if err := row.Err(); err != nil {
 		return ends, err
 	}
-	return ends, row.Scan(&ends.last, &ends.top)
+	return ends, row.Scan(&ends.first, &ends.last, &ends.top)
 }
 
 // blocked are the ids that blocks have.
@@ -174,39 +174,57 @@ func (k *blockKeeper) add(ctx context.Context) (added bool, err error) {
 		return false, err
 	}
 	keys, sums := k.engine.rows(block, groups)
-	const batch = 1000
-	for i, page := range slices.Collect(slices.Chunk(keys, batch)) {
-		if err := k.write(ctx, func(db *gorm.DB) error {
+	for i, page := range slices.Collect(slices.Chunk(keys, keysBatch)) {
+		added, err = k.unlessAdded(ctx, block, func(db *gorm.DB) error {
 			if i == 0 { // what somebody did not finish
 				if err := db.Where("block = ?", block).Delete(&keyRow{}).Error; err != nil {
 					return err
 				}
 			}
 			return db.Clauses(clause.OnConflict{DoNothing: true}).Create(&page).Error
-		}); err != nil {
-			return false, fmt.Errorf("add block %d of the log: %w", block, err)
+		})
+		if err != nil || !added {
+			return !added, err
 		}
 	}
-	// The block is there with its rows of api_call_blocks, if nobody has added it, or
-	// pruned any of it, since it was read.
+	// The block is there with its rows of api_call_blocks, if nothing of it was pruned, and
+	// nobody began with it anew, since it was read.
+	_, err = k.unlessAdded(ctx, block, func(db *gorm.DB) error {
+		var rows, there int64
+		if err := between(db.Table(k.engine.byOrder), blockSpan(block, block)).Count(&rows).Error; err != nil {
+			return err
+		}
+		if err := db.Model(&keyRow{}).Where("block = ?", block).Count(&there).Error; err != nil {
+			return err
+		}
+		if rows != rowsOf(groups) || there != int64(len(keys)) {
+			return nil
+		}
+		return db.Create(&sums).Error
+	})
+	return true, err
+}
+
+// keysBatch is how many keys one transaction adds: some milliseconds of the writer's time.
+const keysBatch = 1000
+
+// unlessAdded changes something of a block in a transaction, unless the block is there.
+func (k *blockKeeper) unlessAdded(ctx context.Context, block int64, change func(*gorm.DB) error) (done bool, err error) {
 	err = k.write(ctx, func(db *gorm.DB) error {
 		if err := k.engine.lockBlocks(db); err != nil {
 			return err
 		}
-		now, err := readEnds(db)
-		if err != nil || now.top != ends.top {
+		ends, err := readEnds(db)
+		if err != nil || ends.top >= block {
 			return err
 		}
-		var rows int64
-		if err := between(db.Table(k.engine.byOrder), blockSpan(block, block)).Count(&rows).Error; err != nil || rows != rowsOf(groups) {
-			return err
-		}
-		return db.Create(&sums).Error
+		done = true
+		return change(db)
 	})
 	if err != nil {
 		return false, fmt.Errorf("add block %d of the log: %w", block, err)
 	}
-	return true, nil
+	return done, nil
 }
 
 // keyGroup is what the engine adds up of the rows of a key under a policy.

@@ -24,8 +24,8 @@ type pruneRow struct {
 
 func (pruneRow) TableName() string { return "api_call_prunes" }
 
-// prunable are the rows that age: not what tells which policies were in force.
-const prunable = `kind NOT IN ('policy_set', 'policy_removed')`
+// prunable are the rows that age, see [domain.CallKind.Ages].
+const prunable = `kind IN ('hit', 'unchecked')`
 
 // pruner removes the oldest rows of a policy.
 type pruner struct {

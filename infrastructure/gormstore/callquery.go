@@ -39,12 +39,18 @@ func (s *callSearch) run() error {
 	if err := s.read(func(db *gorm.DB) (err error) { ends, err = readEnds(db); return err }); err != nil {
 		return err
 	}
-	wanted := idSpan{max(s.query.After, 0) + 1, ends.last}
 	if s.query.After == math.MaxInt64 {
 		return nil
 	}
+	wanted := idSpan{max(s.query.After+1, ends.first), ends.last}
+	if s.query.After == 0 {
+		wanted.first = ends.first // which is 1, unless somebody wrote calls by hand
+	}
 	if s.query.Before > 0 {
 		wanted.last = min(wanted.last, s.query.Before-1)
+	}
+	if !s.narrows() {
+		return s.scan(wanted)
 	}
 	blocked, tail := wanted, wanted
 	blocked.last = min(wanted.last, ends.blocked().last)
@@ -59,6 +65,12 @@ func (s *callSearch) run() error {
 		}
 	}
 	return nil
+}
+
+// narrows reports whether blocks may narrow down where the query's calls are.
+func (s *callSearch) narrows() bool {
+	q := &s.query
+	return q.Key != "" || q.Policy != "" || !q.From.IsZero() || !q.To.IsZero() || q.Outcome == domain.OutcomeRefused || onlyOther(q.Kinds)
 }
 
 // missing is how many calls are still to be found.
@@ -232,6 +244,9 @@ func (s *callSearch) byKey(blocks []idSpan) error {
 	ids, err := s.engine.idsOf(s.read, s.query, blocks)
 	if err != nil {
 		return err
+	}
+	if len(ids) > len(blocks)<<blockBits/8 && (s.query.Path != "" || s.query.RequestID != "") { // reading through is faster than looking up
+		return s.inRuns(blocks, scanIDs>>blockBits, s.scan)
 	}
 	if !s.query.OldestFirst {
 		slices.Reverse(ids)

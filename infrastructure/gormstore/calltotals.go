@@ -47,8 +47,10 @@ func (s *totalSearch) run() error {
 	for next := int64(0); next <= ends.top; {
 		var sums []blockRow
 		err := s.read(func(db *gorm.DB) error {
-			db = overlapping(db, s.engine, s.calls, idSpan{next << blockBits, ends.blocked().last})
-			return db.Order("block, policy").Limit(1000).Find(&sums).Error
+			// All rows of the blocks of which one matters: a block that has calls beside the
+			// span is told by any of them.
+			matter := overlapping(db.Session(&gorm.Session{NewDB: true}).Model(&blockRow{}), s.engine, s.calls, idSpan{next << blockBits, ends.blocked().last})
+			return s.ofPolicy(db.Where("block IN (?)", matter.Select("block"))).Order("block, policy").Limit(1000).Find(&sums).Error
 		})
 		if err != nil {
 			return err

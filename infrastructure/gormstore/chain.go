@@ -12,9 +12,9 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// chainRow is a row of api_call_chains: how far the chain of a policy's calls has come.
+// chainRow is a row of api_call_chains: how far a chain has come.
 type chainRow struct {
-	Policy string `gorm:"primaryKey"`
+	Policy string `gorm:"primaryKey"` // the name of the chain
 	Hash   string
 }
 
@@ -23,7 +23,7 @@ func (chainRow) TableName() string { return "api_call_chains" }
 // openChain reports whether calls are to be chained: if wanted, or because they were before.
 func openChain(db *gorm.DB, wanted bool) (chained bool, err error) {
 	if wanted { // a row that says so, for who comes later
-		err = db.Clauses(clause.OnConflict{DoNothing: true}).Create(&chainRow{Policy: "", Hash: domain.ChainStart("")}).Error
+		err = db.Clauses(clause.OnConflict{DoNothing: true}).Create(&chainRow{Hash: domain.ChainStart("")}).Error
 	}
 	var rows int64
 	if err == nil {
@@ -35,37 +35,38 @@ func openChain(db *gorm.DB, wanted bool) (chained bool, err error) {
 	return rows > 0, nil
 }
 
-// link gives calls their hashes, and moves the heads of their policies' chains on.
+// link gives calls their hashes, and moves the heads of their chains on.
 func link(calls []domain.Call, heads map[string]string) (linked []domain.Call) {
 	linked = slices.Clone(calls)
 	for i := range linked {
 		call := &linked[i]
-		before, known := heads[call.Policy]
+		name := call.ChainName()
+		before, known := heads[name]
 		if !known {
-			before = domain.ChainStart(call.Policy)
+			before = domain.ChainStart(name)
 		}
 		call.Hash = call.Chain(before)
-		heads[call.Policy] = call.Hash
+		heads[name] = call.Hash
 	}
 	return linked
 }
 
-// policiesOf are the policies of calls, each once.
-func policiesOf(calls []domain.Call) (policies []string) {
+// chainsOf are the names of the chains of calls, each once.
+func chainsOf(calls []domain.Call) (names []string) {
 	for i := range calls {
-		if !slices.Contains(policies, calls[i].Policy) {
-			policies = append(policies, calls[i].Policy)
+		if name := calls[i].ChainName(); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(policies)
-	return policies
+	slices.Sort(names)
+	return names
 }
 
 // link chains calls that are about to be appended; the write lock is held.
 func (u *unit) link(ctx context.Context, calls []domain.Call) ([]domain.Call, error) {
 	db := u.gorm.WithContext(context.WithoutCancel(ctx))
 	var rows []chainRow
-	if err := db.Where("policy IN ?", policiesOf(calls)).Find(&rows).Error; err != nil {
+	if err := db.Where("policy IN ?", chainsOf(calls)).Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	heads := map[string]string{}
@@ -74,8 +75,8 @@ func (u *unit) link(ctx context.Context, calls []domain.Call) ([]domain.Call, er
 	}
 	linked := link(calls, heads)
 	rows = rows[:0]
-	for _, policy := range policiesOf(calls) {
-		rows = append(rows, chainRow{policy, heads[policy]})
+	for _, name := range chainsOf(calls) {
+		rows = append(rows, chainRow{name, heads[name]})
 	}
 	return linked, db.Clauses(clause.OnConflict{
 		Columns: []clause.Column{{Name: "policy"}}, DoUpdates: clause.AssignmentColumns([]string{"hash"}),
@@ -88,11 +89,11 @@ func (u *pgUnit) link(ctx context.Context) error {
 	if err := u.flush(ctx, false); err != nil {
 		return err
 	}
-	policies, heads := policiesOf(u.calls), map[string]string{}
+	names, heads := chainsOf(u.calls), map[string]string{}
 	batch := &pgx.Batch{}
 	u.begin(ctx, batch)
 	batch.Queue(lockLog)
-	batch.Queue(`SELECT policy, hash FROM api_call_chains WHERE policy = ANY($1)`, policies).Query(func(rows pgx.Rows) error {
+	batch.Queue(`SELECT policy, hash FROM api_call_chains WHERE policy = ANY($1)`, names).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var row chainRow
 			if err := rows.Scan(&row.Policy, &row.Hash); err != nil {
@@ -111,11 +112,11 @@ func (u *pgUnit) link(ctx context.Context) error {
 		c.Method, c.Path, c.RequestID, c.Actor = clean(c.Method), clean(c.Path), clean(c.RequestID), clean(c.Actor)
 	}
 	u.calls = link(u.calls, heads)
-	hashes := make([]string, len(policies))
-	for i, policy := range policies {
-		hashes[i] = heads[policy]
+	hashes := make([]string, len(names))
+	for i, name := range names {
+		hashes[i] = heads[name]
 	}
-	u.chains = []any{policies, hashes}
+	u.chains = []any{names, hashes}
 	return nil
 }
 

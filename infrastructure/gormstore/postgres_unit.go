@@ -38,7 +38,7 @@ type pgUnit struct {
 
 	forgotten []policyKey // all resets of this unit
 	logged    bool        // calls were appended
-	chains    []any       // policies and the hashes of their last calls, once those are linked
+	chains    []any       // names of chains and the hashes of their last calls, once those are linked
 }
 
 type policyKey struct{ policy, key string }

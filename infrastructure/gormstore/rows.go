@@ -91,6 +91,9 @@ func (r *callReader) call(rows *sql.Rows) (c domain.Call, err error) {
 	if c.At, err = timeOf(r.calledAt); err == nil && r.windowStart != nil {
 		c.WindowStart, err = timeOf(r.windowStart)
 	}
+	if err != nil {
+		err = fmt.Errorf("call %d: %w", c.ID, err)
+	}
 	return c, err
 }
 
