@@ -97,7 +97,7 @@ func (v *Verifier) Verify(ctx context.Context, expected Expected, progress func(
 		Verifier: v, expected: expected, seed: maphash.MakeSeed(), windows: map[uint64]*auditedWindow{}, resets: map[uint64]int64{}, chains: map[string]*chain{},
 		schedules: map[string]domain.Schedule{}, parts: map[string][]partialSpan{}, quotas: map[uint64]quotaSaid{}, progress: progress,
 	}
-	for _, step := range []func(context.Context) error{r.prepare, r.read, r.compare, r.finish} {
+	for _, step := range []func(context.Context) error{r.prepare, r.read, r.checkDerived, r.compare, r.finish} {
 		if err := step(ctx); err != nil {
 			return Verification{}, err
 		}

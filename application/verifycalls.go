@@ -66,6 +66,14 @@ func (r *verification) call(call *domain.Call) {
 	}
 }
 
+// checkDerived checks what the log answers from besides its calls.
+func (r *verification) checkDerived(ctx context.Context) error {
+	if log, ok := r.log.(domain.Derived); ok {
+		return log.CheckDerived(ctx, func(table, policy, detail string) { r.fault(Fault{Table: table, Policy: policy, Detail: detail}) })
+	}
+	return nil
+}
+
 // checkID looks for a gap before an ID.
 func (r *verification) checkID(id int64) {
 	first, last := r.found.Through+1, id-1

@@ -22,6 +22,14 @@ type Chained interface {
 	ChainHeads(ctx context.Context) (map[string]string, error)
 }
 
+// Derived is implemented by logs that answer from what they have derived of their calls,
+// and can tell where that does not fit to them.
+type Derived interface {
+	// CheckDerived tells found of each place where it does not: the table, and the policy
+	// whose calls these are. It goes through all calls.
+	CheckDerived(ctx context.Context, found func(table, policy, detail string)) error
+}
+
 // ChainName is the name of the chain that the call is in: calls that age are in that of
 // their policy, so that what is removed of it is its beginning, and all others in one of
 // their own, which is named "".

@@ -59,6 +59,7 @@ var (
 	_ domain.UnitOfWork   = (*Postgres)(nil)
 	_ domain.Sweeper      = (*Postgres)(nil)
 	_ domain.Totaler      = (*Postgres)(nil)
+	_ domain.Derived      = (*Postgres)(nil)
 	_ domain.CallPruner   = (*Postgres)(nil)
 	_ domain.WindowLister = (*Postgres)(nil)
 	_ domain.Chained      = (*Postgres)(nil)

@@ -41,6 +41,7 @@ var (
 	_ domain.UnitOfWork   = (*Store)(nil)
 	_ domain.Sweeper      = (*Store)(nil)
 	_ domain.Totaler      = (*Store)(nil)
+	_ domain.Derived      = (*Store)(nil)
 	_ domain.CallPruner   = (*Store)(nil)
 	_ domain.WindowLister = (*Store)(nil)
 	_ domain.Chained      = (*Store)(nil)
