@@ -13,7 +13,8 @@ ALTER TABLE api_calls ADD COLUMN coverage TEXT;
 -- configuration), and 'policy_removed'.
 ALTER TABLE api_calls ADD COLUMN actor TEXT;
 
--- With --tamper-evident: SHA-256 over this row and the hash of the row before it of the same policy.
+-- With --tamper-evident: SHA-256 over this row and the hash of the row before it in its
+-- chain: a policy's hits are one, and what is no hit, under whatever policy, is one.
 ALTER TABLE api_calls ADD COLUMN hash TEXT;
 
 -- Rows that are few among many. Their entries are added at the end.
@@ -27,7 +28,7 @@ CREATE INDEX api_calls_other ON api_calls (id) WHERE kind <> 'hit';
 CREATE TABLE api_call_blocks (
     block           INTEGER NOT NULL,
     policy          TEXT    NOT NULL,
-    calls           INTEGER NOT NULL, -- rows there were when the block was added
+    calls           INTEGER NOT NULL, -- hits that are left: rows, not what each stands for
     allowed         INTEGER NOT NULL, -- units
     refused         INTEGER NOT NULL, -- units
     partial         INTEGER NOT NULL, -- 1: some rows have a coverage
@@ -58,8 +59,8 @@ CREATE TABLE api_call_prunes (
     hash      TEXT              -- of that row
 ) STRICT, WITHOUT ROWID;
 
--- With --tamper-evident: the hash of each policy's last row. Once a row is here, every
--- program that writes to the database goes on with the chain.
+-- With --tamper-evident: the hash of each chain's last row; '' is the chain of what is no
+-- hit. Once a row is here, every program that writes to the database goes on with the chains.
 CREATE TABLE api_call_chains (
     policy TEXT NOT NULL PRIMARY KEY,
     hash   TEXT NOT NULL
