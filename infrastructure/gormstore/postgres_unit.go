@@ -277,6 +277,9 @@ func (u *pgUnit) commit() error {
 	return u.send(u.ctx, batch, !changes)
 }
 
+// pgGrace is how long after the client the server gives up.
+const pgGrace = 20 * time.Millisecond
+
 // begin begins the transaction unless one is under way.
 func (u *pgUnit) begin(ctx context.Context, batch *pgx.Batch) {
 	if u.open {
@@ -284,7 +287,8 @@ func (u *pgUnit) begin(ctx context.Context, batch *pgx.Batch) {
 	}
 	statement, idle := int64(0), time.Minute.Milliseconds()
 	if deadline, ok := ctx.Deadline(); ok {
-		idle = max(time.Until(deadline).Milliseconds(), 1)
+		// A moment later than here, so that who waits is told that the time is over.
+		idle = max(time.Until(deadline.Add(pgGrace)).Milliseconds(), 1)
 		statement = idle
 	}
 	batch.Queue(beginPostgres)
