@@ -366,7 +366,9 @@ func TestWhatIsPrunedIsNoFault(t *testing.T) {
 
 // Who came into force stays evident when the hits of a policy are pruned.
 func TestWhatServersDidStaysChainedWhenHitsArePruned(t *testing.T) {
-	s := servePoliciesWith(t, "policies: {default: {limit: 5, window: 1h, audit: {keep: 1s}}}\n", func(c *ratelimitlog.Config) { c.TamperEvident, c.PruneEvery, c.AdminToken = true, time.Millisecond, adminToken })
+	s := servePoliciesWith(t, "policies: {default: {limit: 5, window: 1h, audit: {keep: 1s}}}\n", func(c *ratelimitlog.Config) {
+		c.TamperEvident, c.PruneEvery, c.AdminToken = true, time.Millisecond, adminToken
+	})
 	s.rulesInLog(t)
 	s.ping(t, "k")
 	s.clock.advance(time.Minute)
