@@ -176,8 +176,8 @@ func (k *blockKeeper) add(ctx context.Context) (added bool, err error) {
 	keys, sums := k.engine.rows(block, groups)
 	for i, page := range slices.Collect(slices.Chunk(keys, keysBatch)) {
 		added, err = k.unlessAdded(ctx, block, func(db *gorm.DB) error {
-			if i == 0 { // what somebody did not finish
-				if err := db.Where("block = ?", block).Delete(&keyRow{}).Error; err != nil {
+			if i == 0 { // what somebody did not finish, here or in blocks that were pruned since
+				if err := db.Where("block > ? AND block <= ?", ends.top, block).Delete(&keyRow{}).Error; err != nil {
 					return err
 				}
 			}
@@ -198,7 +198,7 @@ func (k *blockKeeper) add(ctx context.Context) (added bool, err error) {
 			return err
 		}
 		if rows != rowsOf(groups) || there != int64(len(keys)) {
-			return nil
+			return db.Where("block = ?", block).Delete(&keyRow{}).Error
 		}
 		return db.Create(&sums).Error
 	})

@@ -192,8 +192,11 @@ func (p *pruner) shrink(db *gorm.DB, block, n int64, last bool) error {
 		return db.Model(model).Where("block = ? AND policy = ?", block, p.prune.Policy)
 	}
 	shrunk := of(&blockRow{}).Updates(map[string]any{"calls": gorm.Expr("calls - ?", n), "pruned": true})
-	if shrunk.Error != nil || shrunk.RowsAffected == 0 { // it is not a block yet
+	if shrunk.Error != nil {
 		return shrunk.Error
+	}
+	if shrunk.RowsAffected == 0 { // it is not a block yet, and who is adding it must begin anew
+		return db.Where("block = ? AND block > (SELECT coalesce(max(block), -1) FROM api_call_blocks)", block).Delete(&keyRow{}).Error
 	}
 	var left int64
 	if err := of(&blockRow{}).Select("calls").Scan(&left).Error; err != nil || left > 0 && !last {

@@ -179,12 +179,12 @@ func (s *callSearch) blocks(span idSpan) error {
 			return nil
 		}
 		switch {
+		case onlyOther(s.query.Kinds):
+			err = s.inRuns(blocks, len(blocks), s.byIndex(s.engine.byOther))
 		case s.query.Key != "":
 			err = s.byKey(blocks)
 		case s.query.Outcome == domain.OutcomeRefused:
 			err = s.inRuns(blocks, len(blocks), s.byIndex(s.engine.byRefused))
-		case onlyOther(s.query.Kinds):
-			err = s.inRuns(blocks, len(blocks), s.byIndex(s.engine.byOther))
 		default:
 			err = s.inRuns(blocks, scanIDs>>blockBits, s.scan)
 		}
