@@ -164,6 +164,11 @@ func TestExplainBesideAServerTellsWhatTheLogSaysIsInForce(t *testing.T) {
 	if e = told("default", "What is in force now is told by the log and the counters alone: since 2026-01-01T00:00:10Z it is 2 per fixed 1m (call 4)."); e.Now == nil || e.Now.Limit != 2 || e.Changed() {
 		t.Errorf("%+v", e) // and not the 60 that it is told
 	}
+	// The same holds for a policy of another server on the store.
+	appendCalls(t, s, domain.Call{Kind: domain.CallPolicySet, At: s.clock.now(), Policy: "elsewhere", Allowed: true, Limit: 7, Schedule: "fixed 1h"})
+	if e := s.explain(t, "key=alice&policy=elsewhere", "A hit of cost 1 passes now."); e.Now == nil || e.Now.KnownBy != "change" || e.Now.Limit != 7.0 || !strings.Contains(e.Text, "it is 7 per fixed 1h (call ") {
+		t.Errorf("%+v", e)
+	}
 	removed := domain.Call{Kind: domain.CallPolicyRemoved, At: s.clock.now(), Policy: "burst", Allowed: true}
 	appendCalls(t, s, removed)
 	if e = told("burst", "The policy is in force no more, and refuses nobody."); e.Now != nil {
