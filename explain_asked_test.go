@@ -58,7 +58,9 @@ func TestExplainWithoutAPolicyTellsOfTheOneThatRefused(t *testing.T) {
 	}
 	s.explain(t, "key=alice&at=2026-01-01T01:00:00Z", "The log has no hit of alice under policy burst within a second of 2026-01-01T01:00:00Z.",
 		"The nearest refusal before that was at 2026-01-01T00:00:15Z (call 7): ask about it with --at 2026-01-01T00:00:15Z, over HTTP with at=2026-01-01T00:00:15Z.")
-	s.clock.advance(25 * time.Hour) // too long ago
+	s.clock.advance(time.Hour)
+	s.explain(t, "key=alice&policy=burst", "Policy daily refused it at 2026-01-01T03:00:30Z too: ask for that one with --policy daily, over HTTP with policy=daily.")
+	s.clock.advance(24 * time.Hour) // too long ago
 	s.explain(t, "key=alice", "The log has no hit of alice under policy default within a second of 2026-01-02T04:00:30Z.")
 }
 

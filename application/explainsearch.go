@@ -125,8 +125,8 @@ func (e *explaining) findHit(ctx context.Context) error {
 	return nil
 }
 
-// findRefusals finds the nearest refusals if there is no hit, and else, if that was
-// refused, who refused it too.
+// findRefusals finds the nearest refusals if there is no hit, and who else refused the
+// key at the time of the one that is told.
 func (e *explaining) findRefusals(ctx context.Context) (err error) {
 	query := domain.CallQuery{Policy: e.Policy, Key: e.Key, Outcome: domain.OutcomeRefused}
 	if e.Hit == nil {
@@ -135,14 +135,17 @@ func (e *explaining) findRefusals(ctx context.Context) (err error) {
 		if e.RefusedBefore, err = e.first(ctx, query); err != nil {
 			return err
 		}
-		query.From, query.To, query.OldestFirst = to, to.Add(nearby), true
-		e.RefusedAfter, err = e.first(ctx, query)
-		return err
+		later := query
+		later.From, later.To, later.OldestFirst = to, to.Add(nearby), true
+		if e.RefusedAfter, err = e.first(ctx, later); err != nil {
+			return err
+		}
 	}
-	if e.Hit.Allowed {
+	told := e.Refusal()
+	if told == nil {
 		return nil
 	}
-	query.Policy, query.From, query.To, query.Limit = "", e.Hit.At.Add(-near), after(e.Hit.At.Add(near)), someCalls
+	query.Policy, query.From, query.To, query.Limit = "", told.At.Add(-near), after(told.At.Add(near)), someCalls
 	calls, err := e.history.read(ctx, query)
 	for _, call := range calls {
 		if call.Policy != e.Policy && !call.Shadow {

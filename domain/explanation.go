@@ -18,8 +18,9 @@ type Explanation struct {
 	// RefusedBefore and RefusedAfter are, if there is no Hit, the nearest refusals within
 	// a day; nil if the log has none.
 	RefusedBefore, RefusedAfter *Call
-	// RefusedToo are, if Hit was refused, the other policies that refused the key within a
-	// second of it, in byte order, as far as they are found among some hundred refusals.
+	// RefusedToo are the other policies that refused the key within a second of the
+	// refusal that is told, see [Explanation.Refusal], in byte order, as far as they are
+	// found among some hundred refusals.
 	RefusedToo []string
 
 	// Limit, Shadow and Schedule were in force at AsOf, by what LimitFrom says.
@@ -101,6 +102,18 @@ const (
 	// FromSettings is what whoever explains was told, who does not enforce it.
 	FromSettings Evidence = "settings"
 )
+
+// Refusal is the refusal that is told: Hit, or if there is none RefusedBefore or else
+// RefusedAfter; nil if there is none.
+func (e *Explanation) Refusal() *Call {
+	switch {
+	case e.Hit != nil && !e.Hit.Allowed:
+		return e.Hit
+	case e.RefusedBefore != nil:
+		return e.RefusedBefore
+	}
+	return e.RefusedAfter
+}
 
 // HadRoom reports whether a hit of cost 1 had room at AsOf. It means something only if
 // something is known of the window.

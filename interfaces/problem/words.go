@@ -76,12 +76,6 @@ func (w *words) hit(e *domain.Explanation) {
 // refused says what else to ask about: who refused the hit too, or when another was
 // refused.
 func (w *words) refused(e *domain.Explanation) {
-	switch too := e.RefusedToo; {
-	case len(too) == 1:
-		w.say("Policy %s refused it at that time too: ask for that one with --policy %[1]s, over HTTP with policy=%[1]s.", too[0])
-	case len(too) > 1:
-		w.say("Policies %s and %s refused it at that time too: ask for one with --policy %s, over HTTP with policy=%[3]s.", strings.Join(too[:len(too)-1], ", "), too[len(too)-1], too[0])
-	}
 	for _, near := range []struct {
 		side string
 		call *domain.Call
@@ -90,6 +84,18 @@ func (w *words) refused(e *domain.Explanation) {
 			at := moment(near.call.At)
 			w.say("The nearest refusal %s that was at %s (call %d): ask about it with --at %[2]s, over HTTP with at=%[2]s.", near.side, at, near.call.ID)
 		}
+	}
+	if len(e.RefusedToo) == 0 {
+		return
+	}
+	at, too := "that time", e.RefusedToo
+	if e.Hit == nil {
+		at = moment(e.Refusal().At)
+	}
+	if last := len(too) - 1; last > 0 {
+		w.say("Policies %s and %s refused it at %s too: ask for one with --policy %s, over HTTP with policy=%[4]s.", strings.Join(too[:last], ", "), too[last], at, too[0])
+	} else {
+		w.say("Policy %s refused it at %s too: ask for that one with --policy %[1]s, over HTTP with policy=%[1]s.", too[0], at)
 	}
 }
 
