@@ -122,6 +122,11 @@ GET /v1/usage?by=week
 GET /v1/explain?key=nobody&policy=slide&at=2026-01-01T00:00:20Z
 GET /v1/explain?key=nobody&at=2026-01-01
 GET /v1/explain?key=k&policy=nope
+GET /v1/explain?key=s&at=2026-01-01T00:00Z
+GET /v1/explain?key=k&at=1969-12-31T23:59Z
+GET /v1/usage?by=day&top=3
+GET /v1/usage?zone=UTC
+GET /v1/calls?to=0001-01-01T00:00:00Z
 GET /v1/calls?key=k&limit=2
 GET /v1/calls?key=k&limit=2&order=asc&cursor=YTk
 GET /v1/calls?kind=reset,quota_set,quota_unset&order=asc

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/domain"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/gormstore"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/policyfile"
 )
 
@@ -471,6 +472,64 @@ func TestTheGuideToAdaptersNamesTestsThatExist(t *testing.T) {
 			if !strings.Contains(kit.String(), `t.Run("`+part+`"`) {
 				t.Errorf("the kit has no test %q", name[0])
 			}
+		}
+	}
+}
+
+// The SQL by which the README finds a key's calls finds all of them, in order, and reads
+// through no table.
+func TestTheReadmesQueryFindsTheCallsOfAKeyAtOnce(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?s)sqlite3 -header ratelimitlog\.db "(\nWITH .*?)"`).FindStringSubmatch(string(text))
+	if found == nil {
+		t.Fatal("the README has no such SQL")
+	}
+	query := strings.ReplaceAll(found[1], "'alice'", "'k7'")
+	dsn := "sqlite:" + filepath.Join(t.TempDir(), "test.db")
+	store, err := gormstore.Open(t.Context(), dsn, gormstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	calls := make([]domain.Call, 1000)
+	for i := range calls {
+		calls[i] = domain.Call{Kind: domain.CallHit, At: newYear, Policy: fmt.Sprint("p", i%2), Key: fmt.Sprint("k", i/2%50), Cost: 1, Hits: 1, Allowed: true, WindowStart: newYear, Schedule: "fixed 1m"}
+	}
+	const pages = 40 // two full blocks, and some
+	for range pages {
+		if err := store.Append(t.Context(), calls); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "two blocks", func() bool { return count(t, dsn, "SELECT 'n', count(DISTINCT block) FROM api_call_blocks")["n"] == 2 })
+	db := database(t, dsn)
+	defer db.Close()
+	idsOf := func(query string) (ids string) {
+		t.Helper()
+		if err := db.QueryRow("SELECT group_concat(id) FROM (" + query + ")").Scan(&ids); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		return ids
+	}
+	got, want := idsOf(query), idsOf("SELECT * FROM api_calls WHERE key = 'k7' ORDER BY id")
+	if strings.Count(want, ",") != 20*pages-1 || got != want {
+		t.Errorf("it finds calls %s\nof %s", got, want)
+	}
+	plan, err := db.Query("EXPLAIN QUERY PLAN " + query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plan.Close()
+	for plan.Next() {
+		var step string
+		if err := plan.Scan(new(int), new(int), new(int), &step); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(step, "SCAN api_calls") || strings.HasPrefix(step, "SCAN k") {
+			t.Errorf("it reads through a table: %s", step)
 		}
 	}
 }

@@ -18,10 +18,15 @@ import (
 type explained struct {
 	Text     string
 	AsOf     string `json:"as_of"`
+	Minute   bool
 	Hit      *struct{ ID int64 }
-	InForce  rulesTold `json:"in_force"`
-	Start    string    `json:"window_start"`
-	End      string    `json:"window_end"`
+	Before   *struct{ ID int64 } `json:"refused_before"`
+	After    *struct{ ID int64 } `json:"refused_after"`
+	Too      []string            `json:"refused_too"`
+	PathsOf  int                 `json:"spent_paths_of"`
+	InForce  rulesTold           `json:"in_force"`
+	Start    string              `json:"window_start"`
+	End      string              `json:"window_end"`
 	Known    bool
 	KnownBy  string `json:"known_by"`
 	Count    int64
@@ -119,7 +124,7 @@ func TestExplainTellsWhyAKeyWasRefusedAndWhenItPasses(t *testing.T) {
 	refusedAt := s.at()
 	s.clock.advance(20 * time.Second)
 	e := s.explain(t, "key=alice"+refusedAt,
-		"alice was refused at 2026-01-01T00:00:20Z by policy default: 3 of 3 units of the window 00:00:00 to 00:01:00 were used.",
+		"alice was refused at 2026-01-01T00:00:20Z by policy default: 3 of 3 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used.",
 		"It is call 5 of the log, request r-1, GET /ping.",
 		"The limit was the policy's, 3 per fixed 1m.",
 		fmt.Sprintf("The policy was put in force at 2026-01-01T00:00:10Z by revision %s by %s (call 1).", s.revision(t), rules.Actor),
@@ -131,7 +136,7 @@ func TestExplainTellsWhyAKeyWasRefusedAndWhenItPasses(t *testing.T) {
 	}
 	e = s.explain(t, "key=alice&at=2026-01-01T00:00:14.5%2B00:00",
 		"The log has no hit of alice under policy default within a second of 2026-01-01T00:00:14.5Z.",
-		"At 2026-01-01T00:00:14.5Z 2 of 3 units of the window 00:00:00 to 00:01:00 were used: a hit of cost 1 would have passed.")
+		"At 2026-01-01T00:00:14.5Z 2 of 3 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used: a hit of cost 1 would have passed.")
 	if e.Hit != nil || e.Count != 2 || len(e.Spent) != 2 || !*e.Would {
 		t.Errorf("%+v", e)
 	}
@@ -156,7 +161,7 @@ func TestExplainTellsOfAQuota(t *testing.T) {
 	s.ping(t, "k")
 	refusedAt := s.at()
 	e := s.explain(t, "key=k"+refusedAt,
-		"k was refused at 2026-01-01T00:00:12Z by policy default: 1 of 1 units of the window 00:00:00 to 00:01:00 were used.",
+		"k was refused at 2026-01-01T00:00:12Z by policy default: 1 of 1 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used.",
 		"The limit was the key's own, 1 per fixed 1m, set at 2026-01-01T00:00:10Z by admin ip:127.0.0.1 (call 2).")
 	if e.InForce.LimitOf != "quota" || e.InForce.Limit != 1.0 || e.Now.LimitOf != "quota" {
 		t.Errorf("%+v", e)
@@ -194,7 +199,7 @@ func TestExplainSaysThatShadowRefusesNobody(t *testing.T) {
 	hit()
 	hit()
 	e := s.explain(t, "key=k&policy=dark",
-		"k would have been refused at 2026-01-01T00:00:10Z by policy dark, which was in shadow: 1 of 1 units of the window 00:00:00 to 00:01:00 were used.",
+		"k would have been refused at 2026-01-01T00:00:10Z by policy dark, which was in shadow: 1 of 1 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used.",
 		"A hit of cost 1 passes now, because the policy is in shadow.")
 	if !e.InForce.Shadow || *e.Retry != 0 {
 		t.Errorf("%+v", e)
@@ -214,7 +219,7 @@ func TestExplainTellsWhatSlidIn(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	e := s.explain(t, "key=k&policy=slide"+s.at(),
-		"k was refused at 2026-01-01T00:00:22Z by policy slide: 0 of 4 units of the window 00:00:20 to 00:00:30 were used, and of 4 used in the window before 4 weighed in.")
+		"k was refused at 2026-01-01T00:00:22Z by policy slide: 0 of 4 units of the window 2026-01-01 00:00:20 to 00:00:30 UTC were used, and of 4 used in the window before 4 weighed in.")
 	if e.Previous != 4 || e.Carry != 4 || len(e.Spent) != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -262,7 +267,7 @@ func TestExplainTellsWhatHasChangedSince(t *testing.T) {
 	eventually(t, "the new policies", func() bool { return strings.Contains(s.do(t, "GET", "/v1/policies", "").body, `"limit":5`) })
 	second := s.rulesInLog(t)[0]
 	e = s.explain(t, "key=k"+refusedAt,
-		"k was refused at 2026-01-01T00:00:10Z by policy default: 1 of 1 units of the window 00:00:00 to 00:01:00 were used.",
+		"k was refused at 2026-01-01T00:00:10Z by policy default: 1 of 1 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used.",
 		putInForce,
 		"That has changed: now the limit is the policy's, 5 per sliding 1m.", "A hit of cost 1 passes now.")
 	if !e.InForce.Changed || e.InForce.Window != "fixed 1m" {
@@ -293,12 +298,12 @@ func TestExplainTellsOfAResetInTheWindow(t *testing.T) {
 	s.ping(t, "k")
 	s.clock.advance(5 * time.Second)
 	e := s.explain(t, "key=k"+refusedAt,
-		"k was refused at 2026-01-01T00:00:10Z by policy default: 3 of 3 units of the window 00:00:00 to 00:01:00 were used.",
+		"k was refused at 2026-01-01T00:00:10Z by policy default: 3 of 3 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used.",
 		"The window was reset at 2026-01-01T00:00:10Z by admin ip:127.0.0.1 (call 6).", "A hit of cost 1 passes now.")
 	if len(e.Spent) != 3 || len(e.Resets) != 1 {
 		t.Errorf("%+v", e)
 	}
-	e = s.explain(t, "key=k&at=2026-01-01T00:00:12Z", "At 2026-01-01T00:00:12Z 0 of 3 units of the window 00:00:00 to 00:01:00 were used: a hit of cost 1 would have passed.")
+	e = s.explain(t, "key=k&at=2026-01-01T00:00:12Z", "At 2026-01-01T00:00:12Z 0 of 3 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used: a hit of cost 1 would have passed.")
 	if e.Count != 0 || e.KnownBy != "reset" || len(e.Spent) != 0 || len(e.Paths) != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -312,7 +317,7 @@ func TestExplainSaysWhatItDoesNotKnow(t *testing.T) {
 	s := serve(t, withTokens)
 	e := s.explain(t, "key=k&at=2025-12-31T10:00:00Z",
 		"The log has no hit of k under policy default within a second of 2025-12-31T10:00:00Z.",
-		"Nor does it say what was used in the window 10:00:00 to 10:01:00: nobody asked, or it was not logged, or what was logged has been removed.",
+		"Nor does it say what was used in the window 2025-12-31 10:00:00 to 10:01:00 UTC: nobody asked, or it was not logged, or what was logged has been removed.",
 		"The log does not say which limit was in force then; now it is 3 per fixed 1m.")
 	if e.Known || e.Would != nil || e.InForce.KnownBy != "now" {
 		t.Errorf("%+v", e)
@@ -349,7 +354,7 @@ func TestExplainWorksOnALogThatKeepsNoHits(t *testing.T) {
 	s := serve(t, withTokens)
 	s.ping(t, "k")
 	mustExec(t, s.dsn, "DELETE FROM api_calls")
-	if e := s.explain(t, "key=k", "At 2026-01-01T00:00:10Z 1 of 3 units of the window 00:00:00 to 00:01:00 were used: a hit of cost 1 would have passed."); e.KnownBy != "now" || e.Count != 1 {
+	if e := s.explain(t, "key=k", "At 2026-01-01T00:00:10Z 1 of 3 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used: a hit of cost 1 would have passed."); e.KnownBy != "now" || e.Count != 1 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -361,7 +366,7 @@ func TestWithHashKeysUsageAndExplainShowNoKey(t *testing.T) {
 	}
 	hashed := hashedKey(secret, rawKey)
 	for _, key := range []string{rawKey, hashed} { // named as it is or as it is shown
-		e := s.explain(t, "key="+key, hashed+" was refused at 2026-01-01T00:00:10Z by policy default: 3 of 3 units of the window 00:00:00 to 00:01:00 were used.")
+		e := s.explain(t, "key="+key, hashed+" was refused at 2026-01-01T00:00:10Z by policy default: 3 of 3 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used.")
 		wantNoRawKey(t, "an explanation", e.Text)
 		s.usage(t, "by=key&key="+key, hashed+" 3 1")
 	}

@@ -204,6 +204,10 @@ func TestUsageTellsTheTopAndTheSumOfAll(t *testing.T) {
 			t.Errorf("%+v", told)
 		}
 		s.usage(t, "by=key", "B 0 12", "a 2 3", "b 5 0", "c 1 0")
+		s.usage(t, "", "B 0 12", "a 2 3", "b 5 0", "c 1 0") // by key, as the command has it
+		if told = s.usage(t, "to=1970-01-01T00:00:01Z"); told.From != "1970-01-01T00:00:00Z" {
+			t.Errorf("%+v", told)
+		}
 		s.usage(t, "by=path", "/y 0 15", "/x 7 0", "/z 1 0")
 		s.usage(t, "by=policy&key=a", "default 2 3")
 		s.usage(t, "by=key&path=/x", "b 5 0", "a 2 0")
@@ -244,7 +248,15 @@ func TestUsageThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 	appendCalls(t, s, minutes...)
 	for query, want := range map[string]string{
-		"":                                `"parameter":"by"`,
+		"by=":                             `"parameter":"by"`,
+		"by=day&top=5":                    `"parameter":"top"`,
+		"by=minute&top=10":                `"parameter":"top"`,
+		"by=key&zone=UTC":                 `"parameter":"zone"`,
+		"zone=Europe/Berlin":              `"parameter":"zone"`,
+		"to=0001-01-01T00:00:00Z":         `"parameter":"to"`,
+		"from=1969-12-31T23:59:59Z":       `"parameter":"from"`,
+		"to=9999-01-01T00:00:00Z":         `"parameter":"to"`,
+		"to=1970-01-01T00:00:00Z":         `"parameter":"from"`, // is not before to
 		"by=week":                         `must be key, policy, path, minute, hour, day or month","parameter":"by"`,
 		"by=key&by=policy":                `"parameter":"by"`,
 		"by=key&top=0":                    `"parameter":"top"`,

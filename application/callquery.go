@@ -65,11 +65,14 @@ func kindList(kinds []domain.CallKind) string {
 	return strings.Join(names, ", ")
 }
 
-// checkTimes keeps times to the years that every store can write down.
+// checkTimes keeps times that are not zero to what [domain.CheckTime] says.
 func checkTimes(from, to time.Time) error {
 	for i, t := range []time.Time{from, to} {
-		if year := t.UTC().Year(); year < 1 || year > 9998 {
-			return &domain.InvalidError{Field: []string{"from", "to"}[i], Reason: fmt.Sprintf("is in the year %d, it must be 1 to 9998", year)}
+		if t.IsZero() {
+			continue
+		}
+		if err := domain.CheckTime([]string{"from", "to"}[i], t); err != nil {
+			return err
 		}
 	}
 	if !from.IsZero() && !to.IsZero() && !from.Before(to) {

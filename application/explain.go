@@ -2,7 +2,6 @@ package application
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -19,34 +18,59 @@ func NewExplainer(limiter *Limiter, history *History) *Explainer {
 	return &Explainer{limiter: limiter, history: history}
 }
 
-// near is how far from the time that is asked about a hit may be to be what is meant.
-const near = time.Second
+// ExplainQuery says what to explain.
+type ExplainQuery struct {
+	Key string
+	// Policy is the policy; "" is the one whose refusal of the key is nearest to the time
+	// within a day, else that of the nearest hit, else the policy "default".
+	Policy string
+	// At is the time; the zero time is now. With Minute it is the minute that begins then.
+	At     time.Time
+	Minute bool
+	// Outside says that the limiter's rules are not those that decide about hits: it is
+	// that of a command beside servers. What is in force is then what the log says was put
+	// in force last, and the limiter's own rules only where the log does not know the policy.
+	Outside bool
+}
 
-// Explain tells what is known of key under a policy at a time, the zero time being now.
-// It sees every hit that this process answered before. A key or a time that makes no
-// sense, which the future does not, is an *[domain.InvalidError]; a policy that neither
-// is in force nor in the log a *[domain.NotFoundError]; [domain.ErrUnavailable] says
-// that counters or log could not be read, or not in time.
-func (x *Explainer) Explain(ctx context.Context, key, policy string, at time.Time) (domain.Explanation, error) {
-	key = x.limiter.KeptAs(key)
+// Explain tells what is known of a key under a policy at a time. It sees every hit that
+// this process answered before. A key or a time that makes no sense, which the future
+// does not, is an *[domain.InvalidError]; a policy that neither is in force nor in the
+// log a *[domain.NotFoundError]; [domain.ErrUnavailable] says that counters or log could
+// not be read, or not in time.
+func (x *Explainer) Explain(ctx context.Context, query ExplainQuery) (domain.Explanation, error) {
+	key := x.limiter.KeptAs(query.Key)
 	if err := domain.CheckKey(key); err != nil {
 		return domain.Explanation{}, err
 	}
-	e := &explaining{Explanation: domain.Explanation{Key: key, Policy: policy, NowAt: x.limiter.now().UTC()}, limiter: x.limiter, history: x.history}
+	if !query.At.IsZero() {
+		if err := domain.CheckTime("at", query.At); err != nil {
+			return domain.Explanation{}, err
+		}
+	}
+	e := &explaining{
+		Explanation: domain.Explanation{Key: key, Policy: query.Policy, Minute: query.Minute && !query.At.IsZero(), NowAt: x.limiter.now().UTC()},
+		limiter:     x.limiter, history: x.history, outside: query.Outside,
+	}
+	e.setAt(query.At)
+	if query.Policy == "" {
+		if err := x.history.flush(ctx); err != nil {
+			return domain.Explanation{}, err
+		}
+		if err := e.choosePolicy(ctx); err != nil {
+			return domain.Explanation{}, err
+		}
+	}
 	if err := e.lookNow(ctx); err != nil {
 		return domain.Explanation{}, err
 	}
-	if err := x.history.flush(ctx); err != nil {
+	if err := x.history.flush(ctx); err != nil { // after the counters, so that the log has what they have
 		return domain.Explanation{}, err
 	}
-	if at.IsZero() {
-		at = e.NowAt
-	}
-	if at.After(e.NowAt) {
+	if e.setAt(query.At); e.At.After(e.NowAt) {
 		return domain.Explanation{}, &domain.InvalidError{Field: "at", Reason: "is in the future"}
 	}
-	e.At, e.AsOf = at.UTC(), at.UTC()
-	for _, step := range []func(context.Context) error{e.findHit, e.findChanges, e.findRules, e.findResets, e.findTally, e.findSpent} {
+	for _, step := range []func(context.Context) error{e.findHit, e.findRefusals, e.findChanges, e.findRules, e.findResets, e.findTally, e.findSpent} {
 		if err := step(ctx); err != nil {
 			return domain.Explanation{}, err
 		}
@@ -54,17 +78,27 @@ func (x *Explainer) Explain(ctx context.Context, key, policy string, at time.Tim
 	return e.Explanation, nil
 }
 
+// setAt takes over the time that is asked about, now if it is the zero time.
+func (e *explaining) setAt(at time.Time) {
+	if at.IsZero() {
+		at = e.NowAt
+	}
+	e.At, e.AsOf = at.UTC(), at.UTC()
+}
+
 // explaining is an explanation that is being made, step by step.
 type explaining struct {
 	domain.Explanation
 	limiter *Limiter
 	history *History
+	outside bool
 
-	before   int64        // calls from this ID on came after what is told of; 0 is no bound
-	since    int64        // calls up to this ID are forgotten by a reset
-	quota    *domain.Call // the last change of the key's quota before
-	newQuota bool         // the log tells of no such change, and of one after
-	last     *domain.Call // the last hit before, in whatever window
+	rule     domain.Policy // that is in force now, if Now is not nil
+	before   int64         // calls from this ID on came after what is told of; 0 is no bound
+	since    int64         // calls up to this ID are forgotten by a reset
+	quota    *domain.Call  // the last change of the key's quota before
+	newQuota bool          // the log tells of no such change, and of one after
+	last     *domain.Call  // the last hit before, in whatever window
 }
 
 // query asks for the newest calls of the key under the policy up to what is told of.
@@ -75,22 +109,16 @@ func (e *explaining) query(kinds ...domain.CallKind) domain.CallQuery {
 // after is a bound that lets the calls of t pass, whose times are whole milliseconds.
 func after(t time.Time) time.Time { return t.Truncate(time.Millisecond).Add(time.Millisecond) }
 
-// first is the first call that query finds, or nil.
-func (e *explaining) first(ctx context.Context, query domain.CallQuery) (*domain.Call, error) {
-	query.Limit = 1
-	calls, err := e.history.read(ctx, query)
-	if err != nil || len(calls) == 0 {
-		return nil, err
-	}
-	return &calls[0], nil
-}
-
 // lookNow finds what is in force and counted now, and when a hit passes.
 func (e *explaining) lookNow(ctx context.Context) error {
-	decision, err := e.limiter.Counters(ctx, e.Key, e.Policy)
-	if errors.Is(err, domain.ErrNotFound) {
-		return e.mustBeKnown(ctx, err)
+	rules, err := e.rulesNow(ctx)
+	if err != nil || rules == nil {
+		return err
 	}
+	if e.rule, err = rules.policy(e.Policy); err != nil {
+		return err
+	}
+	decision, err := e.limiter.hit(ctx, rules, domain.Hit{Key: e.Key, Policies: []string{e.Policy}})
 	if err != nil {
 		return err
 	}
@@ -98,7 +126,7 @@ func (e *explaining) lookNow(ctx context.Context) error {
 	now := &decision.Policies[0]
 	now.Refuses = !now.Fits(1, now.Limit)
 	e.Now, e.NowAt, e.NowOf = now, decision.At.UTC(), domain.LimitOfPolicy
-	if _, err := e.limiter.Quota(e.Policy, e.Key); err == nil {
+	if _, own := e.limiter.quotas.of(e.Policy, e.Key); own {
 		e.NowOf = domain.LimitOfQuota
 	}
 	switch {
@@ -111,47 +139,53 @@ func (e *explaining) lookNow(ctx context.Context) error {
 	return nil
 }
 
-// mustBeKnown lets a policy that is not in force be explained if the log has some call of it.
-func (e *explaining) mustBeKnown(ctx context.Context, notFound error) error {
+// rulesNow are rules that have the policy as it is in force now, nil if it is not: the
+// limiter's own if it is them that decide, else what the log says. A policy that is not
+// in force is explained if the log has some call of it.
+func (e *explaining) rulesNow(ctx context.Context) (*ruleSet, error) {
+	own := e.limiter.rules.inForce.Load()
+	_, notFound := own.policy(e.Policy)
+	if !e.outside && notFound == nil {
+		e.NowFrom = domain.FromNow
+		return own, nil
+	}
 	if domain.CheckPolicyName(e.Policy) != nil {
-		return notFound
+		return nil, notFound // nothing has such a name
+	}
+	if err := e.history.flush(ctx); err != nil {
+		return nil, err
+	}
+	change, err := e.first(ctx, domain.CallQuery{Policy: e.Policy, Kinds: aboutRules})
+	switch {
+	case err != nil:
+		return nil, err
+	case change != nil && change.Kind == domain.CallPolicyRemoved:
+		e.NowFrom = domain.FromChange
+		return nil, nil
+	case change != nil:
+		schedule, err := domain.ParseSchedule(change.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		e.NowFrom, e.NowSet = domain.FromChange, change
+		policy := domain.Policy{Name: e.Policy, Limit: change.Limit, Schedule: schedule, Shadow: change.Shadow}
+		return &ruleSet{byName: map[string]domain.Policy{e.Policy: policy}}, nil
+	case notFound == nil:
+		e.NowFrom = domain.FromSettings
+		return own, nil
+	case !e.outside:
+		e.NowFrom = domain.FromNow // who decides does not have it, and nobody said that another does
 	}
 	call, err := e.first(ctx, domain.CallQuery{Policy: e.Policy})
 	if err == nil && call == nil {
-		return notFound
+		err = notFound
 	}
-	return err
-}
-
-// findHit finds the hit that is meant. If it was refused, the rest is told of its time.
-func (e *explaining) findHit(ctx context.Context) error {
-	for _, outcome := range []domain.CallOutcome{domain.OutcomeRefused, domain.OutcomeAllowed} {
-		query := domain.CallQuery{Policy: e.Policy, Key: e.Key, Outcome: outcome, From: e.At.Add(-near), To: after(e.At)}
-		earlier, err := e.first(ctx, query)
-		if err != nil {
-			return err
-		}
-		query.From, query.To, query.OldestFirst = after(e.At), after(e.At.Add(near)), true
-		later, err := e.first(ctx, query)
-		if err != nil {
-			return err
-		}
-		if e.Hit = earlier; earlier == nil || later != nil && later.At.Sub(e.At) < e.At.Sub(earlier.At) {
-			e.Hit = later
-		}
-		if e.Hit != nil {
-			break
-		}
-	}
-	if e.Hit != nil && !e.Hit.Allowed {
-		e.AsOf, e.before = e.Hit.At, e.Hit.ID
-	}
-	return nil
+	return nil, err
 }
 
 // findChanges finds what was put in force last, and the last hit.
 func (e *explaining) findChanges(ctx context.Context) (err error) {
-	policy := e.query(domain.CallPolicySet, domain.CallPolicyRemoved)
+	policy := e.query(aboutRules...)
 	policy.Key = "" // it is about all keys
 	if e.PolicySet, err = e.first(ctx, policy); err != nil {
 		return err
@@ -159,12 +193,12 @@ func (e *explaining) findChanges(ctx context.Context) (err error) {
 	if e.PolicySet != nil && e.PolicySet.Kind == domain.CallPolicyRemoved {
 		e.PolicySet = nil
 	}
-	if e.quota, err = e.first(ctx, e.query(domain.CallQuotaSet, domain.CallQuotaUnset)); err != nil {
+	if e.quota, err = e.firstOther(ctx, e.query(aboutQuotas...)); err != nil {
 		return err
 	}
 	if e.quota == nil {
-		later := domain.CallQuery{Policy: e.Policy, Key: e.Key, Kinds: []domain.CallKind{domain.CallQuotaSet, domain.CallQuotaUnset}, OldestFirst: true}
-		set, err := e.first(ctx, later)
+		later := domain.CallQuery{Policy: e.Policy, Key: e.Key, Kinds: aboutQuotas, OldestFirst: true}
+		set, err := e.firstOther(ctx, later)
 		if err != nil {
 			return err
 		}

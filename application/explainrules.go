@@ -22,8 +22,8 @@ func (e *explaining) findRules(ctx context.Context) error {
 	case e.quota == nil && e.decidedBy(e.Hit):
 	case e.Now != nil:
 		e.Limit, e.Shadow, e.Schedule, e.LimitFrom = e.Now.Limit, e.Now.Shadow, e.Now.Schedule, domain.FromNow
-		if policy, err := e.limiter.rules.inForce.Load().policy(e.Policy); err == nil && (e.quota != nil || e.newQuota) {
-			e.Limit = policy.Limit // not the key's own, or not the one now
+		if e.quota != nil || e.newQuota {
+			e.Limit = e.rule.Limit // not the key's own, or not the one now
 		}
 	default:
 		return e.findRulesOfOthers(ctx)

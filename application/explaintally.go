@@ -17,15 +17,17 @@ func (e *explaining) findResets(ctx context.Context) error {
 		from = previous.Window.Start // a reset there takes what would be carried
 	}
 	query := domain.CallQuery{Policy: e.Policy, Key: e.Key, Kinds: []domain.CallKind{domain.CallReset}, From: from, To: e.Window.End}
-	return e.history.each(ctx, query, func(call *domain.Call) bool {
+	err := e.others(ctx, query, func(call *domain.Call) bool {
 		if !call.At.After(e.AsOf) && (e.before == 0 || call.ID < e.before) {
 			e.since = max(e.since, call.ID)
 		}
-		if !call.At.Before(e.Window.Start) {
+		if !call.At.Before(e.Window.Start) && len(e.Resets) < domain.MaxSpent {
 			e.Resets = append(e.Resets, *call)
 		}
-		return len(e.Resets) < domain.MaxSpent
+		return len(e.Resets) < domain.MaxSpent || e.since == 0
 	})
+	slices.Reverse(e.Resets)
+	return err
 }
 
 // findTally finds what the window held: by the counters if it is about now, else by the
@@ -71,11 +73,12 @@ func (e *explaining) findCarry(ctx context.Context) error {
 	return nil
 }
 
-// lastIn is the last hit in a window up to a time since the last reset, or nil.
+// lastIn is the last hit in a window up to a time since the last reset, or nil if it is
+// not among the newest ten thousand.
 func (e *explaining) lastIn(ctx context.Context, window domain.Window, until time.Time) (found *domain.Call, err error) {
 	query := e.query(domain.CallHit)
 	query.From, query.To, query.After = window.Start, after(until), e.since
-	for {
+	for range hitPages {
 		calls, err := e.history.read(ctx, query)
 		if err != nil {
 			return nil, err
@@ -90,6 +93,7 @@ func (e *explaining) lastIn(ctx context.Context, window domain.Window, until tim
 		}
 		query.Before, query.Limit = calls[len(calls)-1].ID, MaxPage // of a schedule that was in force before
 	}
+	return nil, nil
 }
 
 // isOf reports whether a hit was counted in a window of the schedule.
@@ -97,52 +101,46 @@ func (e *explaining) isOf(call *domain.Call, window domain.Window) bool {
 	return call.WindowStart.Equal(window.Start) && (call.Schedule == e.Schedule.String() || call.Schedule == "")
 }
 
-// findSpent finds what used the window up.
+// hitPages is how many pages of a key's hits are read at most for one answer.
+const hitPages = 10
+
+// findSpent finds what used the window up, and by which paths. The log's own sums would
+// not tell of paths but by reading every call, which may be millions: of more than ten
+// thousand the newest are added up, and the explanation says so.
 func (e *explaining) findSpent(ctx context.Context) error {
 	query := e.query()
 	query.Outcome, query.From, query.After, query.Limit = domain.OutcomeAllowed, e.Window.Start, e.since, MaxPage
-	for len(e.Spent) < domain.MaxSpent {
+	byPath, read := domain.TotalQuery{By: domain.UsageByPath}, 0
+	sums := &usageSums{groups: map[usageID]*domain.UsageGroup{}, full: func(error) {}}
+	for {
 		calls, err := e.history.read(ctx, query)
 		if err != nil {
 			return err
 		}
 		for i := range calls {
-			if e.isOf(&calls[i], e.Window) && len(e.Spent) < domain.MaxSpent {
+			if !e.isOf(&calls[i], e.Window) {
+				continue
+			}
+			if len(e.Spent) < domain.MaxSpent {
 				e.Spent = append(e.Spent, calls[i])
 			}
+			sums.add(byPath.Total(&calls[i]))
 		}
-		if len(calls) < query.Limit {
+		if read += len(calls); len(calls) < query.Limit {
+			break
+		}
+		if read == hitPages*MaxPage {
+			e.SpentOf = read
 			break
 		}
 		query.Before = calls[len(calls)-1].ID
 	}
-	return e.findPaths(ctx, query)
+	e.tellPaths(sums)
+	return nil
 }
 
-// findPaths adds up by path what was allowed in the window, call by call where the log's
-// own sums would have too much in them.
-func (e *explaining) findPaths(ctx context.Context, query domain.CallQuery) error {
-	usage := UsageQuery{By: domain.UsageByPath, Key: e.Key, Policy: e.Policy, From: query.From, To: query.To}
-	sums, err := usage.check()
-	if err != nil {
-		return err
-	}
-	if e.since > 0 || e.PolicySet != nil && e.PolicySet.At.After(e.Window.Start) {
-		total := domain.TotalQuery{By: domain.UsageByPath}
-		sums.full = func(error) {}
-		query.Before = e.before
-		err = e.history.each(ctx, query, func(call *domain.Call) bool {
-			if e.isOf(call, e.Window) {
-				sums.add(total.Total(call))
-			}
-			return len(sums.groups) <= maxGroups
-		})
-	} else {
-		err = e.history.addUp(ctx, usage, sums)
-	}
-	if err != nil {
-		return err
-	}
+// tellPaths tells the paths with most units.
+func (e *explaining) tellPaths(sums *usageSums) {
 	for _, group := range sums.groups {
 		if group.Allowed > 0 {
 			e.SpentByPath = append(e.SpentByPath, *group)
@@ -153,7 +151,6 @@ func (e *explaining) findPaths(ctx context.Context, query domain.CallQuery) erro
 	})
 	e.SpentPaths = len(e.SpentByPath)
 	e.SpentByPath = e.SpentByPath[:min(e.SpentPaths, topPaths)]
-	return nil
 }
 
 // topPaths is how many paths an explanation tells.

@@ -162,13 +162,19 @@ func (l *Limiter) Quota(policy, key string) (domain.Quota, error) {
 	if err := domain.CheckKey(key); err != nil {
 		return domain.Quota{}, err
 	}
-	l.quotas.mu.RLock()
-	defer l.quotas.mu.RUnlock()
-	limit, ok := l.quotas.own[quotaID{policy, key}]
+	limit, ok := l.quotas.of(policy, key)
 	if !ok {
 		return domain.Quota{}, &domain.NotFoundError{Kind: "quota", Name: key}
 	}
 	return domain.Quota{Policy: policy, Key: key, Limit: limit}, nil
+}
+
+// of is a key's own limit under a policy, also if that is not in force here.
+func (q *quotas) of(policy, key string) (limit int64, ok bool) {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	limit, ok = q.own[quotaID{policy, key}]
+	return limit, ok
 }
 
 // Quotas returns one page of a policy's quotas, 1 to [MaxPage], in the byte order

@@ -24,12 +24,13 @@ type UsageQuery struct {
 	By domain.UsageBy
 	// From and To bound the time of the hits, [From, To); the zero time is no bound.
 	From, To time.Time
-	// Zone is what hours, days and months are civil in. Nil is UTC.
+	// Zone is what hours, days and months are civil in, and has no meaning by anything
+	// else. Nil is UTC.
 	Zone *time.Location
 	// Key, Policy and Path leave only their hits; "" leaves all.
 	Key, Policy, Path string
-	// Top is how many groups to tell, 1 to [MaxPage]; 0 is [DefaultTop]. It has no
-	// meaning for times.
+	// Top is how many groups to tell, 1 to [MaxPage]; 0 is [DefaultTop]. Of times all are
+	// told, and it must be 0.
 	Top int
 }
 
@@ -41,6 +42,9 @@ func (q *UsageQuery) Default(now time.Time) {
 	}
 	if q.From.IsZero() {
 		q.From = q.To.Add(-24 * time.Hour)
+		if epoch := time.Unix(0, 0); q.From.Before(epoch) { // see [domain.CheckTime]
+			q.From = epoch
+		}
 	}
 }
 
@@ -141,10 +145,11 @@ func (h *History) each(ctx context.Context, query domain.CallQuery, do func(*dom
 
 // check fills in the defaults and makes the sums to add to.
 func (q *UsageQuery) check() (*usageSums, error) {
-	if q.Zone == nil {
+	zone, top := q.Zone, q.Top
+	if zone == nil {
 		q.Zone = time.UTC
 	}
-	if q.Top == 0 {
+	if top == 0 {
 		q.Top = DefaultTop
 	}
 	sums := &usageSums{groups: map[usageID]*domain.UsageGroup{}}
@@ -158,10 +163,16 @@ func (q *UsageQuery) check() (*usageSums, error) {
 	}
 	switch {
 	case err != nil:
+	case q.By.IsTime() && top != 0:
+		err = &domain.InvalidError{Field: "top", Reason: fmt.Sprintf("is for keys, policies and paths; by %s all are told", q.By)}
+	case !q.By.IsTime() && zone != nil:
+		err = &domain.InvalidError{Field: "zone", Reason: fmt.Sprintf("is for minutes, hours, days and months; by %s it says nothing", q.By)}
 	case q.Top < 1 || q.Top > MaxPage:
 		err = &domain.InvalidError{Field: "top", Reason: fmt.Sprintf("is %d, it must be 1 to %d", q.Top, MaxPage)}
 	case !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To):
 		err = &domain.InvalidError{Field: "from", Reason: "is not before to"}
+	default:
+		err = checkTimes(q.From, q.To)
 	}
 	if err == nil && q.Key != "" {
 		err = domain.CheckKey(q.Key)

@@ -126,6 +126,14 @@ func (p *PolicyDecision) fitsAt(t time.Time, cost int64) bool {
 	return now.Fits(cost, p.Limit)
 }
 
+// passesAt reports whether a hit of cost 1 that was refused passes at t.
+func (p *PolicyDecision) passesAt(t time.Time) bool {
+	if !p.Schedule.slides() {
+		return !t.Before(p.Window.End)
+	}
+	return p.fitsAt(t, 1)
+}
+
 // Err is nil if the hit was allowed, else the [Decision.Exceeded].
 func (d Decision) Err() error {
 	if exceeded := d.Exceeded(); exceeded != nil {

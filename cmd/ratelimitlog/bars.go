@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
-	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
 // bars draws usage as a table with a bar on each line, whose two parts can be told
@@ -62,7 +61,7 @@ func (b *bars) print(out io.Writer, u *domain.Usage) error {
 		if i > 0 {
 			bar = b.bar(&u.Top[i-1], most, room)
 		}
-		fmt.Fprintf(&text, "%s%s  %*s  %*s  %s\n", names[i], strings.Repeat(" ", first-utf8.RuneCountInString(names[i])), second, allowed[i], third, refused[i], bar)
+		fmt.Fprintf(&text, "%s  %*s  %*s  %s\n", pad(names[i], first), second, allowed[i], third, refused[i], bar)
 	}
 	fmt.Fprintf(&text, "%s to %s: %s, %d allowed, %d refused\n", u.From.In(u.Zone).Format(time.RFC3339), u.To.In(u.Zone).Format(time.RFC3339), counted(u.Groups, "group", "groups"), u.Allowed, u.Refused)
 	if u.Partial {
@@ -100,9 +99,11 @@ func (b *bars) name(u *domain.Usage, g *domain.UsageGroup) string {
 	case u.By.IsTime():
 		return g.Window.Start.In(u.Zone).Format(layouts[u.By])
 	case b.ascii && strings.ContainsFunc(g.Name, func(r rune) bool { return r > '~' }):
-		return strconv.QuoteToASCII(g.Name)
+		return cut(strconv.QuoteToASCII(g.Name), "...")
+	case b.ascii:
+		return cut(visible(g.Name), "...")
 	}
-	return problem.Printable(g.Name)
+	return cell(g.Name)
 }
 
 // widest is how many characters the longest text has.

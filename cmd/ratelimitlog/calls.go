@@ -16,7 +16,7 @@ type callsCmd struct {
 	Key       string   `help:"Only calls of this key."`
 	Policy    string   `help:"Only calls under this policy."`
 	Outcome   string   `help:"Only hits that were allowed, or only refused ones."`
-	From      string   `help:"Only calls from then on: 2026-01-01T00:00:00Z, or 1h30m for so long ago."`
+	From      string   `help:"Only calls from then on: 2026-01-01T00:00:00Z, 14:03 by the local clock, or 1h30m for so long ago."`
 	To        string   `help:"Only calls before then, as --from."`
 	Path      string   `help:"Only calls of this path."`
 	RequestID string   `name:"request-id" help:"Only calls of this request."`
@@ -74,10 +74,10 @@ func (c *callsCmd) query(now time.Time) (query domain.CallQuery, err error) {
 	case c.Follow && c.Order == "desc":
 		return query, &domain.InvalidError{Field: "order", Reason: "must be asc with follow"}
 	}
-	if query.From, err = parseTime(c.From, now); err != nil {
+	if query.From, err = parseTime("from", c.From, now); err != nil {
 		return query, err
 	}
-	query.To, err = parseTime(c.To, now)
+	query.To, err = parseTime("to", c.To, now)
 	return query, err
 }
 

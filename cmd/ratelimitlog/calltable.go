@@ -4,43 +4,75 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
-// callTable prints calls as lines of a table, whose columns are as wide as each page
-// needs them.
+// callColumns are the heads of the table of calls, each padded to the least width of
+// its column.
+var callColumns = []string{
+	"ID    ", "CALLED AT               ", "OUTCOME       ", "POLICY ", "KEY       ", "COST", "HITS", "COUNT ", "REFUSED", "LIMIT    ", "REQUEST",
+}
+
+// callTable prints calls as lines of a table. Its columns are as wide as the first page
+// needs them, so that they stay where they are; of what is wider later only its own line is
+// shifted.
 func callTable(out io.Writer) func([]domain.Call) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tCALLED AT\tOUTCOME\tPOLICY\tKEY\tCOST\tHITS\tCOUNT\tREFUSED\tLIMIT\tREQUEST")
+	var widths []int
 	return func(page []domain.Call) error {
-		for _, call := range page {
-			if err := printCall(table, call); err != nil {
-				return err
+		var rows [][]string
+		if widths == nil {
+			rows = append(rows, callColumns)
+		}
+		for i := range page {
+			rows = append(rows, callCells(&page[i]))
+		}
+		if widths == nil {
+			for i := range callColumns {
+				var column []string
+				for _, row := range rows {
+					column = append(column, row[i])
+				}
+				widths = append(widths, widest(column))
 			}
 		}
-		return table.Flush()
+		var text strings.Builder
+		for _, row := range rows {
+			last := len(row) - 1
+			for i, cell := range row[:last] {
+				text.WriteString(pad(cell, widths[i]) + "  ")
+			}
+			text.WriteString(row[last] + "\n")
+		}
+		_, err := io.WriteString(out, text.String())
+		return err
 	}
 }
 
-func printCall(table io.Writer, c domain.Call) error {
+// callCells are the cells of a call's line.
+func callCells(c *domain.Call) []string {
 	limit := "-"
 	if c.Kind.HasLimit() {
 		limit = domain.FormatLimit(c.Limit)
 	}
-	request := strings.Join([]string{c.Method, problem.Printable(c.Path), problem.Printable(c.RequestID)}, " ")
-	if c.Actor != "" {
-		request += " by " + problem.Printable(c.Actor)
+	request := c.Method
+	for _, text := range []string{cell(c.Path), problem.Printable(c.RequestID)} {
+		if text != "" {
+			request += " " + text
+		}
 	}
-	_, err := fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", c.ID, c.At.UTC().Format("2006-01-02T15:04:05.000Z"),
-		outcome(c), problem.Printable(c.Policy), problem.Printable(c.Key), c.Cost, c.Hits, c.Count, c.Refused, limit, request)
-	return err
+	if c.Actor != "" {
+		request += " by " + cell(c.Actor)
+	}
+	return []string{
+		fmt.Sprint(c.ID), c.At.UTC().Format("2006-01-02T15:04:05.000Z"), outcome(c), cell(c.Policy), cell(c.Key),
+		fmt.Sprint(c.Cost), fmt.Sprint(c.Hits), fmt.Sprint(c.Count), fmt.Sprint(c.Refused), limit, request,
+	}
 }
 
 // outcome is what a call came to, in words.
-func outcome(c domain.Call) string {
+func outcome(c *domain.Call) string {
 	switch {
 	case c.Kind != domain.CallHit:
 		return strings.ReplaceAll(string(c.Kind), "_", " ")

@@ -6,18 +6,21 @@ import (
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
 type explainCmd struct {
 	Key    string `arg:"" help:"Who was limited."`
-	Policy string `default:"default" help:"The policy."`
-	At     string `help:"When: 2026-01-01T14:03:00Z, or 1h30m for so long ago. Default now."`
+	Policy string `help:"The policy. Default the one that refused the key nearest to --at."`
+	At     string `help:"When: 2026-01-01T14:03:20Z, 14:03:20 today or yesterday by the local clock, or 1h30m for so long ago; without seconds, as 14:03, within that minute. Default now."`
 }
 
 func (c *explainCmd) Run(console *console) error {
-	at, err := parseTime(c.At, time.Now())
-	if err != nil {
+	// What is in force is what servers enforce, not what this command is told.
+	query := application.ExplainQuery{Key: c.Key, Policy: c.Policy, Outside: true}
+	var err error
+	if query.At, query.Minute, err = parseMoment("at", c.At, time.Now()); err != nil {
 		return err
 	}
 	console.config.ReadOnly = true
@@ -26,7 +29,7 @@ func (c *explainCmd) Run(console *console) error {
 		return err
 	}
 	defer cleanup()
-	explanation, err := explainer.Explain(console.ctx, c.Key, c.Policy, at)
+	explanation, err := explainer.Explain(console.ctx, query)
 	if err != nil {
 		return err
 	}

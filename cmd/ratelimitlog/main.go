@@ -47,8 +47,8 @@ type cli struct {
 	Reset      resetCmd    `cmd:"" help:"Forget what a key has used; a running server notices within a second."`
 	Calls      callsCmd    `cmd:"" help:"Show the audit log, newest first."`
 	Verify     verifyCmd   `cmd:"" help:"Hold the audit log against the counters. Exit status 1: they do not agree, or it cannot be told."`
-	Usage      usageCmd    `cmd:"" help:"Add up the audit log by key, policy, path or time."`
-	Explain    explainCmd  `cmd:"" help:"Say why a key was refused, and when it passes."`
+	Usage      usageCmd    `cmd:"" help:"Add up the units of the audit log by key, policy, path or time. They are those of each policy: a request on two counts in both."`
+	Explain    explainCmd  `cmd:"" help:"Say why a key was refused, and when it passes, by the log and the counters."`
 	PolicyFile policiesCmd `cmd:"" name:"policies" help:"Check, list or show an example of a policy file."`
 	Version    versionCmd  `cmd:"" help:"Show the version."`
 }

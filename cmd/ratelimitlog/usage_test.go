@@ -36,7 +36,7 @@ func TestUsageAddsUpTheLog(t *testing.T) {
 	}
 	c.want(0, []string{"usage", "--by=day", "--zone=Asia/Kolkata"}, "DAY", "+05:30: 1 group,")
 	for _, args := range [][]string{
-		{"--by=week"}, {"--zone=Mars"}, {"--zone="}, {"--top=0"}, {"--top=1001"}, {"--from=yesterday"}, {"--from=2099-01-01T00:00:00Z"}, {"--key=a\x01"},
+		{"--by=week"}, {"--zone=Mars", "--by=day"}, {"--zone=UTC"}, {"--top=3", "--by=hour"}, {"--to=0001-01-01T00:00:00Z"}, {"--zone="}, {"--top=0"}, {"--top=1001"}, {"--from=yesterday"}, {"--from=2099-01-01T00:00:00Z"}, {"--key=a\x01"},
 	} {
 		c.want(2, append([]string{"usage"}, args...))
 	}
@@ -117,15 +117,22 @@ func TestExplainSaysWhyInWords(t *testing.T) {
 	c := newCommand(t)
 	c.want(0, []string{"hit", "alice", "--limit=1", long})
 	c.want(3, []string{"hit", "alice", "--limit=1", long})
-	c.want(0, []string{"explain", "alice", "--limit=1", long}, "alice was refused at ", " by policy default: 1 of 1 units of the window 1970-01-01T00:00:00Z to ",
+	c.want(0, []string{"explain", "alice", "--limit=1", long}, "alice was refused at ", " by policy default: 1 of 1 units of the window 1970-01-01 00:00:00 to ",
 		"It is call 2 of the log, CLI hit.", "\nBy path was used: 1 unit hit.\n", "if nobody else asks.\n")
 	var told map[string]any
 	decode(t, c.want(0, []string{"explain", "alice", "--limit=1", long, "--json"}), &told)
 	if told["key"] != "alice" || told["used"] != 1.0 || !strings.HasPrefix(fmt.Sprint(told["text"]), "alice was refused") {
 		t.Errorf("%v", told)
 	}
-	c.want(0, []string{"explain", "bob", "--at=1h"}, "The log has no hit of bob")
-	for _, args := range [][]string{{"a\x01"}, {"alice", "--policy=nope"}, {"alice", "--at=then"}, {"alice", "--at=2099-01-01T00:00:00Z"}} {
+	c.want(0, []string{"explain", "alice"}, "\nThe log does not say what is in force now. By the settings here it is 60 per fixed 1m.\n")
+	c.want(0, []string{"explain", "bob", "--at=1h"}, "The log has no hit of bob under policy default within a second of ")
+	ago := time.Now().Add(-time.Hour)
+	logCalls(t, 1, func(call *domain.Call) { call.At, call.Allowed, call.Key = ago, false, "carol" })
+	for _, at := range []string{ago.Format("15:04"), ago.Format("15:04:05"), ago.UTC().Format("2006-01-02T15:04Z")} {
+		c.want(0, []string{"explain", "carol", "--at", at}, "carol was refused at "+ago.UTC().Format("2006-01-02T15:04:05"), " by policy p: ", "\nThe log does not say whether the policy is in force now.\n")
+	}
+	c.want(0, []string{"explain", "carol"}, "The log has no hit of carol under policy p within a second of ", "\nThe nearest refusal before that was at "+ago.UTC().Format("2006-01-02T15:04:05"))
+	for _, args := range [][]string{{"a\x01"}, {"alice", "--policy=nope"}, {"alice", "--at=then"}, {"alice", "--at=1969-12-31T23:59Z"}, {"alice", "--at=2099-01-01T00:00:00Z"}} {
 		c.want(2, append([]string{"explain"}, args...))
 	}
 }

@@ -164,7 +164,9 @@ func (s *Server) misspelled(c *fiber.Ctx) bool {
 // fail answers an error, and logs it if it is the server's.
 func (s *Server) fail(c *fiber.Ctx, id string, err error) {
 	p := problemOf(err)
+	_, answer := err.(asProblem) // a handler meant it: nothing has failed
 	switch {
+	case answer:
 	case p.Status == fiber.StatusNotImplemented || p.Status < fiber.StatusInternalServerError:
 	case p.Status == fiber.StatusServiceUnavailable && !s.outageLog.due(time.Now()):
 	default:

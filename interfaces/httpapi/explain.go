@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"cmp"
-
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/nene2-ft/ratelimitlog/domain"
+	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/interfaces/problem"
 )
 
@@ -15,13 +13,13 @@ func (s *Server) explain(c *fiber.Ctx, _ asked) error {
 	if err != nil {
 		return err
 	}
-	at, err := timeParameter(values, "at")
-	if err != nil {
+	query := application.ExplainQuery{Key: values.Get("key"), Policy: values.Get("policy")}
+	if query.At, query.Minute, err = momentParameter(values, "at"); err != nil {
 		return err
 	}
 	ctx, cancel := adding(c)
 	defer cancel()
-	explanation, err := s.explainer.Explain(ctx, values.Get("key"), cmp.Or(values.Get("policy"), domain.DefaultPolicy), at)
+	explanation, err := s.explainer.Explain(ctx, query)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,7 @@ type export struct {
 	write   func([]byte, domain.Call) []byte
 	page    []domain.Call // what is not written yet
 	written []byte        // what is not read yet
+	ended   bool          // whole, or it was said why not
 	close   func()
 }
 
@@ -83,6 +84,7 @@ func (s *Server) export(c *fiber.Ctx, r asked, form string, values url.Values, q
 		e.write = problem.AppendCallLine
 	}
 	if err := e.turn(); err != nil && err != io.EOF { // before the status is sent
+		e.ended = true
 		e.Close()
 		return unreadLog(err)
 	}
@@ -93,6 +95,7 @@ func (s *Server) export(c *fiber.Ctx, r asked, form string, values url.Values, q
 	c.Response().Header.SetContentType(form)
 	if c.Method() == fiber.MethodHead {
 		c.Response().Header.SetContentLength(-1) // as the answer to GET, which is chunked
+		e.ended = true
 		return e.Close()
 	}
 	c.Response().SetBodyStream(e, -1) // which closes it
@@ -168,8 +171,12 @@ func (e *export) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// report logs why an export ended early.
+// report logs why an export ended early, once.
 func (e *export) report(err error) {
+	if e.ended {
+		return
+	}
+	e.ended = true
 	switch {
 	case err == io.EOF:
 	case e.server.exports.ctx.Err() != nil:
@@ -179,8 +186,12 @@ func (e *export) report(err error) {
 	}
 }
 
-// Close implements [io.Closer]. The export's place is free again.
+// Close implements [io.Closer]. The export's place is free again. An export whose
+// client takes nothing when the server stops is not read any more, only closed.
 func (e *export) Close() error {
+	if e.server.exports.ctx.Err() != nil {
+		e.report(context.Canceled)
+	}
 	e.close()
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -68,7 +70,10 @@ func lines(response *http.Response) (n int, err error) {
 }
 
 func TestAtMostFourExportsAreUnderWay(t *testing.T) {
-	addr := listen(t, newExportServer(t, 30*time.Second))
+	s := newExportServer(t, 30*time.Second)
+	core, logged := observer.New(zapcore.InfoLevel)
+	s.log = zap.New(core)
+	addr := listen(t, s)
 	first, _ := ask(t, addr)
 	for range maxExports - 1 {
 		if _, response := ask(t, addr); response.StatusCode != 200 {
@@ -77,6 +82,9 @@ func TestAtMostFourExportsAreUnderWay(t *testing.T) {
 	}
 	if _, response := ask(t, addr); response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || response.Header.Get("Content-Type") != "application/problem+json" {
 		t.Fatalf("the fifth: %v", response)
+	}
+	if logged.Len() != 0 { // that is no failure of the server's
+		t.Errorf("the fifth is logged: %v", logged.All())
 	}
 	first.Close() // who goes away leaves the place to others
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -123,6 +131,8 @@ func TestAClientMayTakeAnExportSlowlyButMustTakeIt(t *testing.T) {
 
 func TestAnExportEndsBeforeTheServerHasToStop(t *testing.T) {
 	s := newExportServer(t, 30*time.Second)
+	core, logged := observer.New(zapcore.InfoLevel)
+	s.log = zap.New(core)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +147,9 @@ func TestAnExportEndsBeforeTheServerHasToStop(t *testing.T) {
 	}
 	if n, err := lines(stuck); err == nil {
 		t.Errorf("an export that was cut off looks whole: %d lines", n)
+	}
+	if said := logged.FilterMessage("an export was cut off, the server stops"); said.Len() != 1 || logged.FilterLevelExact(zapcore.ErrorLevel).Len() != 0 {
+		t.Errorf("logged: %v", logged.All())
 	}
 }
 

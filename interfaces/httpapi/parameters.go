@@ -23,14 +23,25 @@ func adding(c *fiber.Ctx) (context.Context, context.CancelFunc) {
 }
 
 // timeParameter reads a time (RFC 3339), the zero time if there is none.
-func timeParameter(values url.Values, name string) (t time.Time, err error) {
+func timeParameter(values url.Values, name string) (time.Time, error) {
 	if !values.Has(name) {
-		return t, nil
+		return time.Time{}, nil
 	}
-	if t.UnmarshalText([]byte(values.Get(name))) != nil { // stricter than time.Parse
+	t, ok := domain.ParseTime(values.Get(name))
+	if !ok {
 		return t, &domain.InvalidError{Field: name, Reason: "must be a time with its offset like 2026-01-01T00:00:00Z or 2026-01-01T09:00:00%2B09:00"}
 	}
-	return t, nil
+	return t, domain.CheckTime(name, t)
+}
+
+// momentParameter is timeParameter, and lets seconds be left out: that is the whole
+// minute.
+func momentParameter(values url.Values, name string) (t time.Time, minute bool, err error) {
+	if t, minute = domain.ParseMinute(values.Get(name)); minute {
+		return t, true, domain.CheckTime(name, t)
+	}
+	t, err = timeParameter(values, name)
+	return t, false, err
 }
 
 // parameters reads the query. Parameters of other names are refused, and so are those

@@ -34,9 +34,11 @@ func (s *Server) usageQuery(c *fiber.Ctx) (application.UsageQuery, error) {
 	if err != nil {
 		return application.UsageQuery{}, err
 	}
-	query := application.UsageQuery{By: domain.UsageBy(values.Get("by")), Key: values.Get("key"), Policy: values.Get("policy"), Path: values.Get("path")}
-	if query.Zone, err = domain.Zone(cmp.Or(values.Get("zone"), "UTC")); err != nil {
-		return query, err
+	query := application.UsageQuery{By: domain.UsageBy(cmp.Or(values.Get("by"), string(domain.UsageByKey))), Key: values.Get("key"), Policy: values.Get("policy"), Path: values.Get("path")}
+	if values.Has("zone") {
+		if query.Zone, err = domain.Zone(values.Get("zone")); err != nil {
+			return query, err
+		}
 	}
 	if query.From, err = timeParameter(values, "from"); err != nil {
 		return query, err
@@ -45,7 +47,10 @@ func (s *Server) usageQuery(c *fiber.Ctx) (application.UsageQuery, error) {
 		return query, err
 	}
 	query.Default(s.limiter.Now())
-	query.Top, err = strconv.Atoi(cmp.Or(values.Get("top"), strconv.Itoa(application.DefaultTop)))
+	if !values.Has("top") {
+		return query, nil
+	}
+	query.Top, err = strconv.Atoi(values.Get("top"))
 	if err != nil || query.Top == 0 { // which would be the default; other bounds are the history's to say
 		err = &domain.InvalidError{Field: "top", Reason: fmt.Sprintf("must be a whole number from 1 to %d", application.MaxPage)}
 	}

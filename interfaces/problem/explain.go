@@ -14,9 +14,21 @@ func AppendExplanation(b []byte, e *domain.Explanation) []byte {
 	b = AppendString(append(b, `,"key":`...), e.Key)
 	b = AppendString(append(b, `,"policy":`...), e.Policy)
 	b = appendTime(append(b, `,"at":`...), e.At)
+	if e.Minute {
+		b = append(b, `,"minute":true`...)
+	}
 	b = appendTime(append(b, `,"as_of":`...), e.AsOf)
-	if e.Hit != nil {
-		b = appendHit(append(b, `,"hit":`...), *e.Hit)
+	for _, hit := range []struct {
+		name string
+		call *domain.Call
+	}{{"hit", e.Hit}, {"refused_before", e.RefusedBefore}, {"refused_after", e.RefusedAfter}} {
+		if hit.call != nil {
+			b = append(append(append(b, `,"`...), hit.name...), `":`...)
+			b = appendHit(b, *hit.call)
+		}
+	}
+	if len(e.RefusedToo) > 0 {
+		b = appendList(append(b, `,"refused_too":`...), e.RefusedToo, AppendString)
 	}
 	b = appendRules(append(b, `,"in_force":{`...), e.Limit, e.Schedule, e.Shadow, e.LimitOf)
 	b = AppendString(append(b, `,"known_by":`...), string(e.LimitFrom))
@@ -38,6 +50,9 @@ func AppendExplanation(b []byte, e *domain.Explanation) []byte {
 	}
 	b = strconv.AppendBool(append(b, `,"partial":`...), e.Partial)
 	b = appendList(append(b, `,"spent":`...), e.Spent, appendHit)
+	if e.SpentOf > 0 {
+		b = strconv.AppendInt(append(b, `,"spent_paths_of":`...), int64(e.SpentOf), 10)
+	}
 	b = strconv.AppendInt(append(b, `,"spent_paths":`...), int64(e.SpentPaths), 10)
 	b = appendList(append(b, `,"spent_by_path":`...), e.SpentByPath, func(b []byte, g domain.UsageGroup) []byte {
 		b = AppendString(append(b, `{"path":`...), g.Name)
@@ -54,6 +69,7 @@ func appendNow(b []byte, e *domain.Explanation) []byte {
 	}
 	b = appendTime(append(b, `,"now":{"at":`...), e.NowAt)
 	b = appendRules(append(b, ','), e.Now.Limit, e.Now.Schedule, e.Now.Shadow, e.NowOf)
+	b = AppendString(append(b, `,"known_by":`...), string(e.NowFrom))
 	b = appendTime(append(b, `,"window_start":`...), e.Now.Window.Start)
 	b = appendTime(append(b, `,"window_end":`...), e.Now.Window.End)
 	b = append(appendTally(append(b, ','), e.Now.Tally), '}')

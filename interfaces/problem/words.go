@@ -43,6 +43,8 @@ func (w *words) say(format string, args ...any) { *w = append(*w, fmt.Sprintf(fo
 func (w *words) hit(e *domain.Explanation) {
 	key := Printable(e.Key)
 	switch {
+	case e.Hit == nil && e.Minute:
+		w.say("The log has no hit of %s under policy %s within the minute from %s on.", key, e.Policy, moment(e.At))
 	case e.Hit == nil:
 		w.say("The log has no hit of %s under policy %s within a second of %s.", key, e.Policy, moment(e.At))
 	case !e.Hit.Allowed && e.Hit.Shadow:
@@ -55,6 +57,7 @@ func (w *words) hit(e *domain.Explanation) {
 	if e.Hit != nil {
 		w.call(e.Hit)
 	}
+	w.refused(e)
 	if e.Hit != nil && !e.Hit.Allowed {
 		return
 	}
@@ -67,6 +70,32 @@ func (w *words) hit(e *domain.Explanation) {
 		w.say("At %s %s: a hit of cost 1 would have passed only because the policy was in shadow.", moment(e.AsOf), used(e))
 	default:
 		w.say("At %s %s: a hit of cost 1 would have been refused.", moment(e.AsOf), used(e))
+	}
+}
+
+// refused says what else to ask about: who refused the hit too, or when another was
+// refused.
+func (w *words) refused(e *domain.Explanation) {
+	for _, near := range []struct {
+		side string
+		call *domain.Call
+	}{{"before", e.RefusedBefore}, {"after", e.RefusedAfter}} {
+		if near.call != nil {
+			at := moment(near.call.At)
+			w.say("The nearest refusal %s that was at %s (call %d): ask about it with --at %[2]s, over HTTP with at=%[2]s.", near.side, at, near.call.ID)
+		}
+	}
+	if len(e.RefusedToo) == 0 {
+		return
+	}
+	at, too := "that time", e.RefusedToo
+	if e.Hit == nil {
+		at = moment(e.Refusal().At)
+	}
+	if last := len(too) - 1; last > 0 {
+		w.say("Policies %s and %s refused it at %s too: ask for one with --policy %s, over HTTP with policy=%[4]s.", strings.Join(too[:last], ", "), too[last], at, too[0])
+	} else {
+		w.say("Policy %s refused it at %s too: ask for that one with --policy %[1]s, over HTTP with policy=%[1]s.", too[0], at)
 	}
 }
 
@@ -137,7 +166,11 @@ func (w *words) spent(e *domain.Explanation) {
 	if e.SpentPaths > len(e.SpentByPath) {
 		paths = append(paths, fmt.Sprintf("and %d more paths", e.SpentPaths-len(e.SpentByPath)))
 	}
-	w.say("By path was used: %s.", strings.Join(paths, ", "))
+	if e.SpentOf > 0 {
+		w.say("By path the newest %d calls that were allowed used: %s.", e.SpentOf, strings.Join(paths, ", "))
+	} else {
+		w.say("By path was used: %s.", strings.Join(paths, ", "))
+	}
 	for _, c := range e.Spent[:min(len(e.Spent), newest)] {
 		calls = append(calls, fmt.Sprintf("%d at %s", c.ID, moment(c.At)))
 	}
@@ -149,9 +182,17 @@ const newest = 5
 
 // now says what has changed, and when the key passes.
 func (w *words) now(e *domain.Explanation) {
-	if e.Now == nil {
+	switch {
+	case e.Now == nil && e.NowFrom == domain.FromNothing:
+		w.say("The log does not say whether the policy is in force now.")
+		return
+	case e.Now == nil:
 		w.say("The policy is in force no more, and refuses nobody.")
 		return
+	case e.NowFrom == domain.FromSettings:
+		w.say("The log does not say what is in force now. By the settings here it is %s.", rule(e.Now.Limit, e.Now.Schedule))
+	case e.NowFrom == domain.FromChange:
+		w.say("What is in force now is told by the log and the counters alone: since %s it is %s (call %d).", moment(e.NowSet.At), rule(e.NowSet.Limit, e.Now.Schedule), e.NowSet.ID)
 	}
 	if e.Changed() {
 		shadow := ""
@@ -164,7 +205,8 @@ func (w *words) now(e *domain.Explanation) {
 	case e.RetryAfter == domain.Never:
 		w.say("The limit is 0: no hit passes before it is changed.")
 	case e.RetryAfter > 0:
-		w.say("A hit of cost 1 passes at %s, %s from %s, if nobody else asks.", moment(e.PassesAt()), plural(e.RetryAfter, "second"), moment(e.NowAt))
+		at, now := e.PassesAt(), e.NowAt.Truncate(time.Second)
+		w.say("A hit of cost 1 passes at %s, %s from %s, if nobody else asks.", moment(at), plural(int64(at.Sub(now)/time.Second), "second"), moment(now))
 	case e.Now.Refuses:
 		w.say("A hit of cost 1 passes now, because the policy is in shadow.")
 	default:
@@ -195,11 +237,12 @@ func by(c *domain.Call) string {
 
 func moment(t time.Time) string { return t.UTC().Format(shortest) }
 
-// span is a window by the clock alone if it is within one day.
+// span is a window, with the date of its end too if that is another.
 func span(w domain.Window) string {
 	start, end := w.Start.UTC(), w.End.UTC()
-	if start.Truncate(24 * time.Hour).Equal(end.Add(-1).Truncate(24 * time.Hour)) {
-		return start.Format(time.TimeOnly) + " to " + end.Format(time.TimeOnly)
+	layout := time.DateTime
+	if start.Format(time.DateOnly) == end.Format(time.DateOnly) {
+		layout = time.TimeOnly
 	}
-	return moment(start) + " to " + moment(end)
+	return start.Format(time.DateTime) + " to " + end.Format(layout) + " UTC"
 }
