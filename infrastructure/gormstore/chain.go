@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
@@ -34,6 +35,23 @@ func openChain(db *gorm.DB, wanted bool) (chained bool, err error) {
 	}
 	return rows > 0, nil
 }
+
+// openChain waits for the write lock, which others may be holding, if it has to write.
+func (s *Store) openChain(ctx context.Context, wanted bool) (chained bool, err error) {
+	if !wanted {
+		return openChain(s.gorm.WithContext(ctx), false)
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	err = s.transact(ctx, func(u *unit) error {
+		chained, err = openChain(u.gorm, true)
+		return err
+	})
+	return chained, err
+}
+
+// openTimeout is how long the opening of a file may wait for the write lock.
+const openTimeout = 30 * time.Second
 
 // link gives calls their hashes, and moves the heads of their chains on.
 func link(calls []domain.Call, heads map[string]string) (linked []domain.Call) {

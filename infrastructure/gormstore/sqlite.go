@@ -91,7 +91,7 @@ func (s *Store) open(ctx context.Context, at location, options Options) (err err
 	if s.gorm, err = openGORM(s.writer); err != nil {
 		return err
 	}
-	if s.chained, err = openChain(s.gorm, options.TamperEvident); err != nil {
+	if s.chained, err = s.openChain(ctx, options.TamperEvident); err != nil {
 		return err
 	}
 	if s.writes, err = prepareWrites(ctx, s.gorm, s.writer); err != nil {
