@@ -483,3 +483,22 @@ func TestRunFailsWhereItCannotListen(t *testing.T) {
 		t.Errorf("run on a closed listener: %v", err)
 	}
 }
+
+func TestAClientThatSaysNothingDoesNotHoldUpTheEnd(t *testing.T) {
+	s := serve(t, nil)
+	for range 3 {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	if a := s.ping(t, "k"); a.status != 200 { // the connections before have been taken
+		t.Errorf("%d", a.status)
+	}
+	begun := time.Now()
+	s.stop() // fails the test if requests are said to be under way
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("the server took %s to stop", took)
+	}
+}

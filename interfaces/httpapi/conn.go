@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -11,6 +12,7 @@ type listener struct {
 	net.Listener
 	slack    time.Duration
 	stopping *atomic.Bool
+	silent   *silent
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -18,7 +20,40 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, slack: l.slack, stopping: l.stopping}, nil
+	ours := &conn{Conn: c, slack: l.slack, stopping: l.stopping, silent: l.silent}
+	l.silent.add(ours)
+	return ours, nil
+}
+
+// silent are the connections on which nothing has arrived yet. The server takes them
+// for busy, and would wait for them when it stops.
+type silent struct {
+	mu    sync.Mutex
+	conns map[*conn]bool
+}
+
+func (s *silent) add(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns == nil {
+		s.conns = map[*conn]bool{}
+	}
+	s.conns[c] = true
+}
+
+func (s *silent) remove(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// end ends the wait for a first byte on all of them.
+func (s *silent) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.Conn.SetReadDeadline(time.Now())
+	}
 }
 
 // conn keeps its deadlines to slack: the server sets three for each request, and
@@ -37,6 +72,8 @@ type conn struct {
 	stopping    *atomic.Bool
 	asking      atomic.Bool // a request is waited for, or read and not answered yet
 	spared      atomic.Bool
+	silent      *silent
+	heard       bool // something has arrived; the reading goroutine's
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -44,6 +81,10 @@ func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil {
 		c.asking.Store(false)
+	}
+	if !c.heard {
+		c.heard = true
+		c.silent.remove(c)
 	}
 	return n, err
 }
@@ -58,6 +99,7 @@ func (c *conn) Close() error {
 	if c.stopping.Load() && c.asking.Load() && c.spared.CompareAndSwap(false, true) {
 		return c.Conn.SetReadDeadline(time.Now())
 	}
+	c.silent.remove(c)
 	return c.Conn.Close()
 }
 
@@ -74,6 +116,9 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 		return nil
 	}
 	c.read = t
+	if !c.heard && c.stopping.Load() {
+		t = time.Now()
+	}
 	return c.Conn.SetReadDeadline(t)
 }
 

@@ -29,6 +29,7 @@ type Server struct {
 	exports    *exports
 	outageLog  sometimes
 	stopping   atomic.Bool
+	silent     silent
 	lastReload atomic.Value // string, see Reloaded
 }
 
@@ -108,13 +109,14 @@ func New(log *zap.Logger, limiter *application.Limiter, history *application.His
 
 // Serve answers on the listener until Shutdown, and closes it.
 func (s *Server) Serve(l net.Listener) error {
-	return s.app.Listener(listener{l, s.timeout / 30, &s.stopping})
+	return s.app.Listener(listener{l, s.timeout / 30, &s.stopping, &s.silent})
 }
 
 // Shutdown takes no more connections and waits until the requests under way are
 // answered or the context ends. Answers of any length are cut off before it does.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopping.Store(true)
+	s.silent.end()
 	defer s.exports.endBefore(ctx)()
 	return s.app.ShutdownWithContext(ctx)
 }
