@@ -171,7 +171,7 @@ func (r *verification) checkCounts(call *domain.Call) {
 	if !call.Allowed {
 		refused = units
 	}
-	count, refused = saturatedSum(window.count, count), saturatedSum(window.refused, refused)
+	count, refused = domain.AddUnits(window.count, count), domain.AddUnits(window.refused, refused)
 	if r.options.Apart {
 		r.addApart(window, call, count, refused)
 		return
@@ -199,8 +199,8 @@ func (r *verification) addApart(window *auditedWindow, call *domain.Call, count,
 	window.uncovered = window.uncovered || r.isPartial(call) || window.count == 0 && call.WindowStart.Before(r.pruned.of[call.Policy].At)
 	at := r.hashWindow(domain.WindowID{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart.Unix()})
 	if open := r.open[at]; open != nil && call.Count <= open.window.Tally.Count {
-		open.count = saturatedSum(open.count, count-window.count)
-		open.refused = saturatedSum(open.refused, refused-window.refused)
+		open.count = domain.AddUnits(open.count, count-window.count)
+		open.refused = domain.AddUnits(open.refused, refused-window.refused)
 		if open.count == open.window.Tally.Count && open.refused == open.window.Tally.Refused {
 			delete(r.open, at)
 		}
@@ -223,8 +223,6 @@ func (r *verification) forget() {
 func callFault(call *domain.Call, detail string) Fault {
 	return Fault{Table: "api_calls", ID: call.ID, Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, WindowStart: call.WindowStart, Detail: detail}
 }
-
-func saturatedSum(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
 
 // window is what the log has of a window since its last reset.
 func (r *verification) window(id domain.WindowID) *auditedWindow {

@@ -54,6 +54,9 @@ func (c *Call) Units() int64 {
 	return math.MaxInt64
 }
 
+// AddUnits is a sum of units, the largest int64 if it is more. Neither is negative.
+func AddUnits(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
+
 // CallKind says what a call remembers.
 type CallKind string
 

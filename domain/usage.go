@@ -2,7 +2,6 @@ package domain
 
 import (
 	"context"
-	"math"
 	"time"
 )
 
@@ -82,8 +81,7 @@ func (q *TotalQuery) Total(c *Call) Total {
 
 // Add adds another sum of the same group, and keeps At.
 func (t *Total) Add(other Total) {
-	t.Allowed += min(other.Allowed, math.MaxInt64-t.Allowed)
-	t.Refused += min(other.Refused, math.MaxInt64-t.Refused)
+	t.Allowed, t.Refused = AddUnits(t.Allowed, other.Allowed), AddUnits(t.Refused, other.Refused)
 	t.Partial = t.Partial || other.Partial
 }
 

@@ -68,13 +68,18 @@ func (b *bigLog) start(ctx context.Context) error {
 	args := []string{"--limit", "999999999", "--window", "1d", "--audit-token", auditToken}
 	empty, driver, fill := args, "sqlite3", fillSQLite
 	if b.postgres != "" {
-		remove, err := prepareSchema(b.postgres)
-		if err != nil {
-			return err
+		inSchema := func(schema string) []string {
+			return append(slices.Clone(args), "--migrate", "--dsn", withParameter(b.postgres, "search_path", schema))
 		}
-		b.after = append(b.after, remove)
+		for _, schema := range []string{benchSchema, benchSchema + "_empty"} {
+			remove, err := prepareSchema(b.postgres, schema)
+			if err != nil {
+				return err
+			}
+			b.after = append(b.after, remove)
+		}
 		driver, fill = "pgx", fillPostgres
-		args = append(slices.Clone(args), "--migrate", "--dsn", withParameter(b.postgres, "search_path", benchSchema))
+		args, empty = inSchema(benchSchema), inSchema(benchSchema+"_empty")
 	} else {
 		dir, err := os.MkdirTemp("", "ratelimitlog-bench-calls-")
 		if err != nil {

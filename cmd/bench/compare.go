@@ -96,7 +96,7 @@ func compare(ctx context.Context, o options) error {
 	fmt.Fprintf(os.Stderr, "%s, %d connections, %d keys, %d rounds of %s, %s, %d cores\n",
 		loaderName(), o.connections, o.keys, o.rounds, o.duration, runtime.Version(), runtime.NumCPU())
 	if o.postgres != "" {
-		removeSchema, err := prepareSchema(o.postgres)
+		removeSchema, err := prepareSchema(o.postgres, benchSchema)
 		if err != nil {
 			return err
 		}

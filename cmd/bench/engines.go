@@ -54,16 +54,16 @@ func withParameter(dsn, name, value string) string {
 }
 
 // prepareSchema makes an empty schema and returns what removes it.
-func prepareSchema(dsn string) (func(), error) {
+func prepareSchema(dsn, schema string) (func(), error) {
 	db, err := openPostgres(dsn)
 	if err != nil {
 		return nil, err
 	}
-	drop := `DROP SCHEMA IF EXISTS ` + benchSchema + ` CASCADE`
+	drop := `DROP SCHEMA IF EXISTS ` + schema + ` CASCADE`
 	if err := db.Exec(drop).Error; err != nil {
 		return nil, err
 	}
-	return func() { db.Exec(drop) }, db.Exec(`CREATE SCHEMA ` + benchSchema).Error
+	return func() { db.Exec(drop) }, db.Exec(`CREATE SCHEMA ` + schema).Error
 }
 
 // cleanRedis removes what the measurements left.

@@ -11,6 +11,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
 // The log has no index by key: each commit would write a random page of it for each
@@ -269,7 +271,7 @@ func (e *engine) rows(block int64, groups []keyGroup) (keys []keyRow, sums []blo
 		}
 		sum := &sums[at]
 		sum.Calls += g.Calls
-		sum.Allowed, sum.Refused = saturated(sum.Allowed, allowed), saturated(sum.Refused, refused)
+		sum.Allowed, sum.Refused = domain.AddUnits(sum.Allowed, allowed), domain.AddUnits(sum.Refused, refused)
 		sum.Partial = sum.Partial || g.Partial
 		if time.Time(g.First).Before(time.Time(sum.FirstCalledAt)) {
 			sum.FirstCalledAt = g.First
@@ -280,9 +282,6 @@ func (e *engine) rows(block int64, groups []keyGroup) (keys []keyRow, sums []blo
 	}
 	return keys, sums
 }
-
-// saturated is a sum of units that stops at the largest number.
-func saturated(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
 
 // join is high·2³² + low, or the largest number.
 func join(high, low int64) int64 {
