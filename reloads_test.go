@@ -162,3 +162,27 @@ func TestRulesThatAreLoggedLateTellWhenTheyCameIntoForce(t *testing.T) {
 		}
 	}
 }
+
+// A policy that logs a part begins with that when the log says so, not before: else what
+// is missing would look as if somebody had removed it.
+func TestTheLogKnowsRulesBeforeTheyAreInForce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	write := func(audit string) {
+		if err := os.WriteFile(file, []byte("policies: {default: {limit: 5, window: 1m, audit: {log: "+audit+"}}}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("all")
+	s := serve(t, func(c *ratelimitlog.Config) {
+		c.PolicyFile, c.ReloadEvery, c.AdminToken = file, time.Millisecond, adminToken
+	})
+	s.rulesInLog(t)
+	for n, audit := range []string{"off", "refused", "allowed", "off", "refused", "allowed"} {
+		write(audit)
+		waitFor(t, "the policy is in force", func() bool { return strings.Contains(s.request(t, "GET", "/v1/policies").body, `"log":"`+audit+`"`) })
+		calls := callsOf(t, s, domain.CallQuery{Kinds: []domain.CallKind{domain.CallPolicySet}, Limit: 1})
+		if len(calls) != 1 || calls[0].Coverage != audit {
+			t.Errorf("change %d: the log says %+v, in force is %s", n, calls, audit)
+		}
+	}
+}

@@ -50,7 +50,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	background.Go(func() { s.logRules(ctx, started) })
 	if s.config.PolicyFile != "" {
 		every := or(s.config.ReloadEvery, time.Second)
-		background.Go(func() { policyfile.Watch(ctx, s.config.PolicyFile, every, s.reload) })
+		background.Go(func() {
+			policyfile.Watch(ctx, s.config.PolicyFile, every, func(rules domain.Rules, err error) { s.reload(ctx, rules, err) })
+		})
 	}
 
 	if s.config.HashKeys != "" && readByOthers(s.config.HashKeys) {
@@ -74,12 +76,12 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 }
 
 // reload puts rules from the file in force, all of them or none.
-func (s *Server) reload(rules domain.Rules, err error) {
+func (s *Server) reload(ctx context.Context, rules domain.Rules, err error) {
 	if err == nil {
 		rules, err = s.config.withDefaults(rules)
 	}
 	if err == nil {
-		err = s.rules.Replace(rules)
+		err = s.limiter.ReplaceRules(ctx, rules, s.origin("RELOAD"))
 	}
 	s.http.Reloaded(err)
 	if err != nil {
@@ -100,10 +102,7 @@ const logRetry = time.Second
 // replaced, until the context ends. They are in force whether it succeeds or not.
 // started is the revision that the server began with.
 func (s *Server) logRules(ctx context.Context, started string) {
-	origin := domain.Origin{Method: "START", Actor: actor()}
-	if s.config.PolicyFile != "" {
-		origin.Path = domain.LogText(filepath.Base(s.config.PolicyFile))
-	}
+	origin := s.origin("START")
 	logged, seen, failed := "", "", false
 	var since time.Time // when the revision was seen first
 	for {
@@ -134,6 +133,15 @@ func (s *Server) logRules(ctx context.Context, started string) {
 		case <-retry:
 		}
 	}
+}
+
+// origin is how the audit log tells that rules were put in force.
+func (s *Server) origin(method string) domain.Origin {
+	origin := domain.Origin{Method: method, Actor: actor()}
+	if s.config.PolicyFile != "" {
+		origin.Path = domain.LogText(filepath.Base(s.config.PolicyFile))
+	}
+	return origin
 }
 
 // actor is who the audit log says it is that puts rules in force: "serve HOST:PID".

@@ -168,6 +168,7 @@ SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, ref
 		{"a call's path", `UPDATE api_calls SET path = '/y' WHERE id = ` + call, []string{"api_calls ID month key-3: the hash of the call does not fit"}, true},
 		{"a call's actor", `UPDATE api_calls SET actor = 'nobody' WHERE kind = 'reset' AND policy = 'month'`, []string{"month key-1: the hash of the call does not fit"}, true},
 		{"a whole window in both tables", `DELETE FROM rate_limit_windows WHERE key = 'last'; DELETE FROM api_calls WHERE key = 'last'`, []string{"the last calls of the chain of policy default are missing"}, true},
+		{"the chains", `DELETE FROM api_call_chains`, []string{"api_call_chains 0  : calls have hashes"}, true},
 		{"a call's hash", `UPDATE api_calls SET hash = NULL WHERE id = ` + call, []string{"api_calls ID month key-3: the call has no hash"}, true},
 	}
 	for name, engine := range map[string]struct {
@@ -203,6 +204,7 @@ SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, ref
 								t.Fatalf("%s: %v", statement, err)
 							}
 						}
+						config.TamperEvident = false // who opens it so would begin a chain
 						found := verify(t, config)
 						if c.chainedOnly && !chained {
 							if name != "SQLite" || !strings.HasPrefix(c.name, "a whole window") { // there its ID shows that it is gone
@@ -399,4 +401,31 @@ VALUES (-5, '2026-01-01T00:00:00.000Z', 'reset', 'month', 'key-1', 0, 0, 1, 0, 0
 // hitsOf is how many hits of a policy the log has.
 func hitsOf(t *testing.T, s *service, policy string) int {
 	return len(callsOf(t, s, domain.CallQuery{Policy: policy, Kinds: []domain.CallKind{domain.CallHit}, Limit: 1000}))
+}
+
+// Hits that wait for the same commit are refused alike, otherwise and not at all, in
+// turn: each row tells what the window held after its hits.
+func TestRowsOfOneCommitAreInTheOrderOfCounting(t *testing.T) {
+	s := servePolicies(t, "policies: {default: {limit: 10, window: 1h}}\n")
+	db := database(t, s.dsn)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec(`BEGIN IMMEDIATE`); err != nil { // so that hits have to wait
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for _, cost := range []int{5, 8, 8, 1, 8, 6, 8, 8, 1, 6} {
+		group.Go(func() { s.post(t, "/v1/hits", fmt.Sprintf(`{"key":"k","policies":["default"],"cost":%d}`, cost)) })
+		time.Sleep(20 * time.Millisecond) // in this order, for the sake of the rows; any order must be right
+	}
+	if _, err := db.Exec(`COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	group.Wait()
+	s.stop()
+	found := verify(t, ratelimitlog.Config{DSN: s.dsn, Now: s.clock.now})
+	wantFaults(t, found)
+	if found.Windows != 1 {
+		t.Errorf("verified %+v", found)
+	}
 }

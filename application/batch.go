@@ -17,17 +17,8 @@ type batch struct {
 	refusals []*refusal     // of the first takes
 	entries  []*entry       // of the others
 	calls    []domain.Call
-	shared   map[refusalID]int // the call that hits refused alike share
-	random   func() float64    // see domain.Audit.Logged
-}
-
-// refusalID is what refused hits have in common that share a call.
-type refusalID struct {
-	window   domain.WindowID
-	cost     int64
-	limit    int64
-	shadow   bool
-	coverage string
+	shared   map[domain.WindowID]int // the last call of a window, if it is of refused hits
+	random   func() float64          // see domain.Audit.Logged
 }
 
 // clear empties the batch and keeps its memory.
@@ -87,7 +78,7 @@ func (b *batch) dropLate(now time.Time) (late []*refusal) {
 
 // settle takes from the counter and makes the calls that the log is to remember:
 // one for each policy that was charged, and one for each policy that refused,
-// shared by all that were refused alike. Of policies that are not logged in full
+// shared by those that were refused alike one after the other. Of policies that are not logged in full
 // only some hits are in them; a hit is drawn once for all its policies.
 func (b *batch) settle(ctx context.Context, counter domain.Counter) (err error) {
 	b.calls = b.calls[:0]
@@ -133,20 +124,26 @@ func (b *batch) addRefused(slot *domain.Slot, tally domain.Tally, hit *domain.Hi
 	if hits == 0 {
 		return
 	}
-	id := refusalID{slot.ID(), hit.Cost, slot.Limit, slot.Shadow, coverage}
+	id := slot.ID()
 	if i, known := b.shared[id]; known {
-		b.calls[i].Hits += hits
-		b.calls[i].Count, b.calls[i].Refused = tally.Count, tally.Refused
-		return
+		// Only the last call of the window: what it tells of the window is after its hits.
+		if last := &b.calls[i]; last.Cost == hit.Cost && last.Limit == slot.Limit && last.Shadow == slot.Shadow && last.Coverage == coverage {
+			last.Hits += hits
+			last.Count, last.Refused = tally.Count, tally.Refused
+			return
+		}
 	}
-	if b.shared == nil {
-		b.shared = make(map[refusalID]int)
-	}
-	b.shared[id] = len(b.calls)
 	b.addCall(slot, tally, false, hit, at, hits, coverage)
+	if b.shared == nil {
+		b.shared = make(map[domain.WindowID]int)
+	}
+	b.shared[id] = len(b.calls) - 1
 }
 
 func (b *batch) addCall(slot *domain.Slot, tally domain.Tally, allowed bool, hit *domain.Hit, at time.Time, hits int64, coverage string) {
+	if len(b.shared) > 0 {
+		delete(b.shared, slot.ID())
+	}
 	b.calls = append(b.calls, domain.Call{
 		Kind: domain.CallHit, At: at, Policy: slot.Policy, Key: slot.Key, Cost: hit.Cost, Hits: hits,
 		Allowed: allowed, Shadow: slot.Shadow, Count: tally.Count, Refused: tally.Refused, Limit: slot.Limit,

@@ -66,7 +66,29 @@ func clientsText(c *domain.ClientAddress) string {
 // [domain.ErrUnavailable], and then nothing is logged. Processes that share the store log the
 // same rules once, unless the store keeps its log apart from the counters.
 func (l *Limiter) LogRules(ctx context.Context, at time.Time, origin domain.Origin) error {
-	set := l.rules.inForce.Load()
+	return l.logRules(ctx, l.rules.inForce.Load(), at, origin)
+}
+
+// replaceTimeout is how long rules that are to be put in force may wait for the log.
+const replaceTimeout = 500 * time.Millisecond
+
+// ReplaceRules is [Rules.Replace], and writes to the log before what the rules will be,
+// see [Limiter.LogRules], so that no hit is left out of the log by a policy of which the
+// log does not say that it leaves hits out. If the log is not there the rules come into
+// force all the same; then LogRules is to be called until it succeeds.
+func (l *Limiter) ReplaceRules(ctx context.Context, rules domain.Rules, origin domain.Origin) error {
+	set, err := newRuleSet(rules)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
+	defer cancel()
+	l.logRules(ctx, set, l.now(), origin)
+	l.rules.inForce.Store(set)
+	return nil
+}
+
+func (l *Limiter) logRules(ctx context.Context, set *ruleSet, at time.Time, origin domain.Origin) error {
 	origin.RequestID = set.revision
 	var err error
 	for range logRulesTries {

@@ -33,8 +33,16 @@ func NewRules(rules domain.Rules) (*Rules, error) {
 // that come later see them; counts of a policy that keeps its name and schedule
 // stay. The caller leaves the rules as they are from then on.
 func (r *Rules) Replace(rules domain.Rules) error {
+	set, err := newRuleSet(rules)
+	if err == nil {
+		r.inForce.Store(set)
+	}
+	return err
+}
+
+func newRuleSet(rules domain.Rules) (*ruleSet, error) {
 	if err := rules.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	rules.Policies = slices.Clone(rules.Policies)
 	slices.SortFunc(rules.Policies, func(a, b domain.Policy) int { return strings.Compare(a.Name, b.Name) })
@@ -42,8 +50,7 @@ func (r *Rules) Replace(rules domain.Rules) error {
 	for _, policy := range rules.Policies {
 		set.byName[policy.Name] = policy
 	}
-	r.inForce.Store(set)
-	return nil
+	return set, nil
 }
 
 // Revision is a short name of the rules in force: 12 hexadecimal digits, the same in

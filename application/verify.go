@@ -132,6 +132,7 @@ type verification struct {
 	forgetAt  int                      // how many windows there are when some are forgotten next
 	newest    int64                    // ID of the newest call, for the progress
 	pruned    prunes                   // when the log was begun to be read
+	hashed    bool                     // some call has a hash
 	missing   int64                    // IDs that are, up to the highest that was pruned then
 	suspects  []suspect
 
@@ -154,6 +155,9 @@ type suspect struct {
 	policy string
 	beyond int64
 	ids    int64 // how many IDs are missing there
+	// sums says that it is about counts, which may lack what the log had in part: a policy
+	// may have begun that after the reading began.
+	sums bool
 }
 
 // auditedWindow is what the log has of a window.

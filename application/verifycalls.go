@@ -48,7 +48,8 @@ func (r *verification) call(call *domain.Call) {
 		r.found.Through = call.ID
 	}
 	r.found.Calls++
-	if r.found.Chained {
+	r.hashed = r.hashed || call.Hash != ""
+	if r.found.Chained || r.hashed {
 		r.checkHash(call)
 	}
 	switch {
@@ -111,7 +112,7 @@ func (r *verification) checkHash(call *domain.Call) {
 	case call.Hash != "" && call.Chain(c.hash) != call.Hash:
 		fault := callFault(call, "the hash of the call does not fit to it and to the call before it in its chain: one of them was changed, or a call between them removed or added")
 		if call.Kind.Ages() {
-			r.suspect(suspect{fault, call.Policy, before, 0})
+			r.suspect(suspect{fault, call.Policy, before, 0, false})
 		} else {
 			r.fault(fault)
 		}
@@ -182,7 +183,7 @@ func (r *verification) checkCounts(call *domain.Call) {
 		window.uncovered = true
 	default:
 		before := window.last
-		r.suspect(suspect{callFault(call, fmt.Sprintf("the window's count and refused are %d and %d after this call, which does not follow from %d and %d before it and %d units of this call", call.Count, call.Refused, window.count, window.refused, units)), call.Policy, before, 0})
+		r.suspect(suspect{callFault(call, fmt.Sprintf("the window's count and refused are %d and %d after this call, which does not follow from %d and %d before it and %d units of this call", call.Count, call.Refused, window.count, window.refused, units)), call.Policy, before, 0, true})
 	}
 	window.count, window.refused, window.last = call.Count, call.Refused, call.ID
 	if open, is := r.open[at]; is && open.window.Tally.Count == call.Count && open.window.Tally.Refused == call.Refused {

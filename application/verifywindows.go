@@ -154,11 +154,15 @@ func (r *verification) compareOne(held *domain.LedgerWindow) {
 
 // mayLack reports whether the log may lack hits of a window because it had a part.
 func (r *verification) mayLack(held *domain.LedgerWindow) bool {
-	end := farAway
-	if schedule, ok := r.schedule(held.Schedule); ok {
-		end = schedule.At(held.Start).End
+	return r.inPart(held.Policy, held.Start, r.endOf(held.Schedule, held.Start))
+}
+
+// endOf is the end of a window, as far as it is known.
+func (r *verification) endOf(schedule string, start time.Time) time.Time {
+	if s, ok := r.schedule(schedule); ok {
+		return s.At(start).End
 	}
-	return r.inPart(held.Policy, held.Start, end)
+	return farAway
 }
 
 // finish makes faults of what still does not fit.
@@ -179,7 +183,7 @@ func (r *verification) finish(ctx context.Context) error {
 			id = window.last
 			detail = fmt.Sprintf("count is %d and refused %d, and by the log, after call %d, they are %d and %d", w.Tally.Count, w.Tally.Refused, window.last, window.count, window.refused)
 		}
-		r.suspect(suspect{Fault{Table: "rate_limit_windows", ID: id, Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, WindowStart: w.Start, Detail: detail}, w.Policy, id, 0})
+		r.suspect(suspect{Fault{Table: "rate_limit_windows", ID: id, Policy: w.Policy, Key: w.Key, Schedule: w.Schedule, WindowStart: w.Start, Detail: detail}, w.Policy, id, 0, true})
 	}
 	return r.judge(ctx)
 }
@@ -202,7 +206,7 @@ func (r *verification) checkEnds(ctx context.Context) error {
 			if name == "" {
 				r.fault(fault)
 			} else {
-				r.suspect(suspect{fault, name, c.last, 0})
+				r.suspect(suspect{fault, name, c.last, 0, false})
 			}
 		}
 	}
@@ -228,6 +232,10 @@ func (r *verification) judge(ctx context.Context) error {
 		return err
 	}
 	r.found.Pruned = now.removed
+	r.parts = map[string][]partialSpan{}
+	if err := r.findParts(ctx); err != nil {
+		return err
+	}
 	for _, s := range r.suspects {
 		through, before := now.of[s.policy].Through, r.pruned.of[s.policy].Through
 		if s.policy == "" {
@@ -237,7 +245,14 @@ func (r *verification) judge(ctx context.Context) error {
 			r.missing += s.ids
 			continue
 		}
+		if s.sums && r.inPart(s.Policy, s.WindowStart, r.endOf(s.Schedule, s.WindowStart)) {
+			r.found.Uncovered++
+			continue
+		}
 		r.fault(s.Fault)
+	}
+	if r.hashed && !r.found.Chained {
+		r.fault(Fault{Table: "api_call_chains", Detail: "calls have hashes, and that they are chained is not there any more"})
 	}
 	// Of what was pruned meanwhile some calls had been read.
 	if r.found.Gapless && (r.missing < r.pruned.removed || r.missing > now.removed) {
