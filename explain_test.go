@@ -371,3 +371,29 @@ func TestWithHashKeysUsageAndExplainShowNoKey(t *testing.T) {
 		s.usage(t, "by=key&key="+key, hashed+" 3 1")
 	}
 }
+
+func TestExplainTellsWhenAHitOfTheRefusedCostPasses(t *testing.T) {
+	s := servePoliciesWith(t, "policies: {slide: {limit: 5, window: sliding 10s}}\n", func(c *ratelimitlog.Config) { c.AdminToken, c.AuditToken = adminToken, auditToken })
+	hit := func(cost int) int {
+		return s.post(t, "/v1/hits", fmt.Sprintf(`{"key":"k","policies":["slide"],"cost":%d}`, cost)).status
+	}
+	if hit(4) != 200 || hit(4) != 429 {
+		t.Fatal("4 of 5 units, and 4 more")
+	}
+	e := s.explain(t, "key=k", "A hit of cost 4 passes at 2026-01-01T00:00:28Z, 18 seconds from 2026-01-01T00:00:10Z, if nobody else asks.")
+	if e.Passes == nil {
+		t.Fatalf("%+v", e)
+	}
+	at, err := time.Parse(time.RFC3339, *e.Passes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.clock.advance(at.Sub(s.clock.now()) - time.Second)
+	if status := hit(4); status != 429 {
+		t.Errorf("a second before: %d", status)
+	}
+	s.clock.advance(time.Second)
+	if status := hit(4); status != 200 {
+		t.Errorf("at the time that was told: %d", status)
+	}
+}

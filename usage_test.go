@@ -292,3 +292,22 @@ func TestUsageThatMakesNoSenseIsRefused(t *testing.T) {
 		t.Errorf("without a log: %d %s", a.status, a.body)
 	}
 }
+
+func TestUsageTellsWhoWasRefusedMost(t *testing.T) {
+	s := serve(t, withTokens)
+	for i, pings := range []int{1, 9, 2, 5, 3} {
+		for range pings {
+			s.ping(t, fmt.Sprint("key-", i))
+		}
+	}
+	s.usage(t, "by=key&order=refused", "key-1 3 6", "key-3 3 2")
+	s.usage(t, "by=key&top=1&order=refused", "key-1 3 6")
+	for _, order := range []string{"allowed", "desc"} {
+		if a := s.do(t, "GET", "/v1/usage?order="+order, ""); a.status != 422 || !strings.Contains(a.body, `"parameter":"order"`) {
+			t.Errorf("%s: %d %s", order, a.status, a.body)
+		}
+	}
+	if a := s.do(t, "GET", "/v1/usage?by=hour&order=refused", ""); a.status != 422 {
+		t.Errorf("by hour: %d %s", a.status, a.body)
+	}
+}

@@ -70,7 +70,7 @@ func (x *Explainer) Explain(ctx context.Context, query ExplainQuery) (domain.Exp
 	if e.setAt(query.At); e.At.After(e.NowAt) {
 		return domain.Explanation{}, &domain.InvalidError{Field: "at", Reason: "is in the future"}
 	}
-	for _, step := range []func(context.Context) error{e.findHit, e.findRefusals, e.findChanges, e.findRules, e.findResets, e.findTally, e.findSpent} {
+	for _, step := range []func(context.Context) error{e.findHit, e.findPassing, e.findRefusals, e.findChanges, e.findRules, e.findResets, e.findTally, e.findSpent} {
 		if err := step(ctx); err != nil {
 			return domain.Explanation{}, err
 		}
@@ -93,12 +93,13 @@ type explaining struct {
 	history *History
 	outside bool
 
-	rule     domain.Policy // that is in force now, if Now is not nil
-	before   int64         // calls from this ID on came after what is told of; 0 is no bound
-	since    int64         // calls up to this ID are forgotten by a reset
-	quota    *domain.Call  // the last change of the key's quota before
-	newQuota bool          // the log tells of no such change, and of one after
-	last     *domain.Call  // the last hit before, in whatever window
+	decision domain.Decision // a look at what is counted now
+	rule     domain.Policy   // that is in force now, if Now is not nil
+	before   int64           // calls from this ID on came after what is told of; 0 is no bound
+	since    int64           // calls up to this ID are forgotten by a reset
+	quota    *domain.Call    // the last change of the key's quota before
+	newQuota bool            // the log tells of no such change, and of one after
+	last     *domain.Call    // the last hit before, in whatever window
 }
 
 // query asks for the newest calls of the key under the policy up to what is told of.
@@ -122,19 +123,30 @@ func (e *explaining) lookNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	decision.Cost = 1
-	now := &decision.Policies[0]
-	now.Refuses = !now.Fits(1, now.Limit)
-	e.Now, e.NowAt, e.NowOf = now, decision.At.UTC(), domain.LimitOfPolicy
+	e.decision = decision
+	e.Now, e.NowAt, e.NowOf = &e.decision.Policies[0], decision.At.UTC(), domain.LimitOfPolicy
 	if _, own := e.limiter.quotas.of(e.Policy, e.Key); own {
 		e.NowOf = domain.LimitOfQuota
 	}
+	return nil
+}
+
+// findPassing finds when a hit like the one that was refused passes again.
+func (e *explaining) findPassing(context.Context) error {
+	e.Cost = 1
+	if e.Hit != nil && !e.Hit.Allowed {
+		e.Cost = max(e.Hit.Cost, 1)
+	}
+	if e.Now == nil {
+		return nil
+	}
+	e.Now.Refuses, e.decision.Cost = !e.Now.Fits(e.Cost, e.Now.Limit), e.Cost
 	switch {
-	case !now.Refuses || now.Shadow:
-	case now.Limit == 0:
+	case !e.Now.Refuses || e.Now.Shadow:
+	case e.Now.Limit < e.Cost:
 		e.RetryAfter = domain.Never
 	default:
-		e.RetryAfter = decision.RetryAfter()
+		e.RetryAfter = e.decision.RetryAfter()
 	}
 	return nil
 }

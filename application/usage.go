@@ -32,6 +32,9 @@ type UsageQuery struct {
 	// Top is how many groups to tell, 1 to [MaxPage]; 0 is [DefaultTop]. Of times all are
 	// told, and it must be 0.
 	Top int
+	// ByRefused puts the groups with most refused units first, and leaves out those without
+	// any. It has no meaning for times.
+	ByRefused bool
 }
 
 // Default fills in what is not said of the span: up to the end of the second of now, so
@@ -49,7 +52,7 @@ func (q *UsageQuery) Default(now time.Time) {
 }
 
 // Usage adds up hits. Those that were allowed unchecked are in no window and not in it.
-// By key, policy or path the groups with most units come first, and of equals the one
+// By key, policy or path the groups with most units come first (see ByRefused), and of equals the one
 // that is first in byte order. By a time all groups come that have hits, in order, and
 // if they are more than [MaxPage] that is an *[domain.InvalidError], as is a query that
 // makes no sense and one that comes to more than a million groups.
@@ -82,7 +85,13 @@ func (h *History) Usage(ctx context.Context, query UsageQuery) (domain.Usage, er
 		slices.SortFunc(usage.Top, func(a, b domain.UsageGroup) int { return a.Window.Start.Compare(b.Window.Start) })
 		return usage, nil
 	}
+	if query.ByRefused {
+		usage.Top = slices.DeleteFunc(usage.Top, func(g domain.UsageGroup) bool { return g.Refused == 0 })
+	}
 	slices.SortFunc(usage.Top, func(a, b domain.UsageGroup) int {
+		if query.ByRefused && a.Refused != b.Refused {
+			return cmp.Compare(b.Refused, a.Refused)
+		}
 		// Unsigned, because two int64 fit in there.
 		return cmp.Or(cmp.Compare(uint64(b.Allowed)+uint64(b.Refused), uint64(a.Allowed)+uint64(a.Refused)), strings.Compare(a.Name, b.Name))
 	})

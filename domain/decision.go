@@ -126,12 +126,12 @@ func (p *PolicyDecision) fitsAt(t time.Time, cost int64) bool {
 	return now.Fits(cost, p.Limit)
 }
 
-// passesAt reports whether a hit of cost 1 that was refused passes at t.
-func (p *PolicyDecision) passesAt(t time.Time) bool {
+// passesAt reports whether a hit of that cost that was refused passes at t.
+func (p *PolicyDecision) passesAt(t time.Time, cost int64) bool {
 	if !p.Schedule.slides() {
 		return !t.Before(p.Window.End)
 	}
-	return p.fitsAt(t, 1)
+	return p.fitsAt(t, cost)
 }
 
 // Err is nil if the hit was allowed, else the [Decision.Exceeded].

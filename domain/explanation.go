@@ -54,15 +54,18 @@ type Explanation struct {
 	// Partial says that the log does not have all hits of the policy.
 	Partial bool
 
-	// Now is what holds when the explanation is made, Refuses being about a hit of cost
-	// 1, by what NowFrom says; nil if the policy is in force no more, and if nothing is
+	// Cost is what a hit takes that is to pass again: that of the hit that was refused, if
+	// one is told, else 1.
+	Cost int64
+	// Now is what holds when the explanation is made, Refuses being about a hit of Cost,
+	// by what NowFrom says; nil if the policy is in force no more, and if nothing is
 	// known of it, which is FromNothing. NowOf is whose its limit is, and NowSet the call
 	// that put it in force if NowFrom is FromChange.
 	Now     *PolicyDecision
 	NowOf   LimitOf
 	NowFrom Evidence
 	NowSet  *Call
-	// NowAt is when that is, and RetryAfter how many whole seconds later a hit of cost 1
+	// NowAt is when that is, and RetryAfter how many whole seconds later a hit of Cost
 	// passes if nobody else asks: 0 is at once, [Never] is not before the limit changes.
 	NowAt      time.Time
 	RetryAfter int64
@@ -125,7 +128,7 @@ func (e *Explanation) Changed() bool {
 	return e.Now != nil && (e.Now.Limit != e.Limit || e.Now.Shadow != e.Shadow || !e.Now.Schedule.Equal(e.Schedule))
 }
 
-// PassesAt is when a hit of cost 1 passes again: the first whole second on the clock at
+// PassesAt is when a hit of Cost passes again: the first whole second on the clock at
 // which it does, or NowAt, rounded up to the millisecond, if that is at once; the zero
 // time for never. It is no later than RetryAfter seconds after NowAt but for less than
 // a second.
@@ -138,7 +141,7 @@ func (e *Explanation) PassesAt() time.Time {
 		return CeilMilli(at)
 	}
 	second := at.Truncate(time.Second)
-	if second.Equal(at) || second.After(e.NowAt) && e.Now.passesAt(second) {
+	if second.Equal(at) || second.After(e.NowAt) && e.Now.passesAt(second, e.Cost) {
 		return second
 	}
 	return second.Add(time.Second)

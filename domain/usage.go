@@ -2,6 +2,7 @@ package domain
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -92,4 +93,19 @@ type Totaler interface {
 	// call it after it returns; with an error, what was passed is worth nothing. Calls
 	// that are appended or removed meanwhile may be in it or not; all others are, once.
 	Totals(ctx context.Context, query TotalQuery, add func(Total)) error
+}
+
+// ParseUsageOrder reads how groups of usage are ordered: "units" or "", those with most
+// units first, or "refused", those with most refused ones. Anything else is an
+// *InvalidError, and so is an order of times, which have theirs.
+func ParseUsageOrder(text string, by UsageBy) (byRefused bool, err error) {
+	switch {
+	case text == "":
+		return false, nil
+	case by.IsTime():
+		return false, &InvalidError{"order", fmt.Sprintf("has no meaning by %s", by)}
+	case text == "units", text == "refused":
+		return text == "refused", nil
+	}
+	return false, &InvalidError{"order", fmt.Sprintf("is %q, it must be units or refused", text)}
 }

@@ -18,6 +18,7 @@ type usageCmd struct {
 	To     string  `help:"Before when, as --from. Default now."`
 	Zone   *string `help:"Time zone of minutes, hours, days and months, like Europe/Berlin. Default UTC."`
 	Top    *int    `help:"How many keys, policies or paths, those with most units. Default 10."`
+	Order  string  `help:"units, those with most units first, or refused, those with most refused ones. Default units."`
 	Key    string  `help:"Only hits of this key."`
 	Policy string  `help:"Only hits under this policy; without it a request on two policies counts in both."`
 	Path   string  `help:"Only hits of this path."`
@@ -55,6 +56,9 @@ func (c *usageCmd) query(now time.Time) (query application.UsageQuery, err error
 		if query.Zone, err = domain.Zone(*c.Zone); err != nil {
 			return query, err
 		}
+	}
+	if query.ByRefused, err = domain.ParseUsageOrder(c.Order, query.By); err != nil {
+		return query, err
 	}
 	if query.From, err = parseTime("from", c.From, now); err != nil {
 		return query, err

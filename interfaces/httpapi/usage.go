@@ -30,7 +30,7 @@ func (s *Server) usage(c *fiber.Ctx, _ asked) error {
 }
 
 func (s *Server) usageQuery(c *fiber.Ctx) (application.UsageQuery, error) {
-	values, err := parameters(c, "by", "from", "to", "zone", "top", "key", "policy", "path")
+	values, err := parameters(c, "by", "from", "to", "zone", "top", "order", "key", "policy", "path")
 	if err != nil {
 		return application.UsageQuery{}, err
 	}
@@ -44,6 +44,9 @@ func (s *Server) usageQuery(c *fiber.Ctx) (application.UsageQuery, error) {
 		return query, err
 	}
 	if query.To, err = timeParameter(values, "to"); err != nil {
+		return query, err
+	}
+	if query.ByRefused, err = domain.ParseUsageOrder(values.Get("order"), query.By); err != nil {
 		return query, err
 	}
 	query.Default(s.limiter.Now())

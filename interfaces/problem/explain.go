@@ -73,6 +73,7 @@ func appendNow(b []byte, e *domain.Explanation) []byte {
 	b = appendTime(append(b, `,"window_start":`...), e.Now.Window.Start)
 	b = appendTime(append(b, `,"window_end":`...), e.Now.Window.End)
 	b = append(appendTally(append(b, ','), e.Now.Tally), '}')
+	b = strconv.AppendInt(append(b, `,"cost":`...), e.Cost, 10)
 	if at := e.PassesAt(); !at.IsZero() {
 		b = strconv.AppendInt(append(b, `,"retry_after":`...), e.RetryAfter, 10)
 		b = appendTime(append(b, `,"passes_at":`...), at)

@@ -203,14 +203,18 @@ func (w *words) now(e *domain.Explanation) {
 	}
 	switch {
 	case e.RetryAfter == domain.Never:
-		w.say("The limit is 0: no hit passes before it is changed.")
+		if e.Now.Limit == 0 {
+			w.say("The limit is 0: no hit passes before it is changed.")
+		} else {
+			w.say("A hit of cost %d passes never: the limit is %d.", e.Cost, e.Now.Limit)
+		}
 	case e.RetryAfter > 0:
 		at, now := e.PassesAt(), e.NowAt.Truncate(time.Second)
-		w.say("A hit of cost 1 passes at %s, %s from %s, if nobody else asks.", moment(at), plural(int64(at.Sub(now)/time.Second), "second"), moment(now))
+		w.say("A hit of cost %d passes at %s, %s from %s, if nobody else asks.", e.Cost, moment(at), plural(int64(at.Sub(now)/time.Second), "second"), moment(now))
 	case e.Now.Refuses:
-		w.say("A hit of cost 1 passes now, because the policy is in shadow.")
+		w.say("A hit of cost %d passes now, because the policy is in shadow.", e.Cost)
 	default:
-		w.say("A hit of cost 1 passes now.")
+		w.say("A hit of cost %d passes now.", e.Cost)
 	}
 }
 
