@@ -23,6 +23,7 @@ type Limiter struct {
 	committer  *committer
 	refusals   *refusals
 	units      domain.UnitOfWork
+	rulesLog   sync.Mutex // held by who logs rules
 	now        func() time.Time
 	timeout    time.Duration
 }

@@ -66,6 +66,8 @@ func clientsText(c *domain.ClientAddress) string {
 // [domain.ErrUnavailable], and then nothing is logged. Processes that share the store log the
 // same rules once, unless the store keeps its log apart from the counters.
 func (l *Limiter) LogRules(ctx context.Context, at time.Time, origin domain.Origin) error {
+	l.rulesLog.Lock() // one of this process at a time
+	defer l.rulesLog.Unlock()
 	return l.logRules(ctx, l.rules.inForce.Load(), at, origin)
 }
 
@@ -81,9 +83,12 @@ func (l *Limiter) ReplaceRules(ctx context.Context, rules domain.Rules, origin d
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
-	defer cancel()
-	l.logRules(ctx, set, l.now(), origin)
+	if set.revision != l.rules.Revision() && l.rulesLog.TryLock() { // else who has it waits for the log
+		defer l.rulesLog.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
+		defer cancel()
+		l.logRules(ctx, set, l.now(), origin)
+	}
 	l.rules.inForce.Store(set)
 	return nil
 }
