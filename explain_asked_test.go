@@ -137,6 +137,7 @@ func TestExplainBesideAServerTellsWhatTheLogSaysIsInForce(t *testing.T) {
 	for range 3 {
 		s.ping(t, "alice")
 	}
+	s.do(t, "GET", "/v1/counters?key=alice", "") // refusals are counted and logged: who is outside cannot ask for that
 	explainer, stop, err := ratelimitlog.NewExplainer(t.Context(), ratelimitlog.Config{DSN: s.dsn, ReadOnly: true, Now: s.clock.now, LogTo: s.log})
 	if err != nil {
 		t.Fatal(err)
