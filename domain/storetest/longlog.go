@@ -116,7 +116,7 @@ func (l *longLog) queries(random *rand.Rand) []domain.CallQuery {
 	third := l.length() / 3
 	policy, key, seldom := l.policies[0], l.keys[0], l.keys[len(l.keys)-1]
 	return []domain.CallQuery{
-		{Policy: policy}, {Key: key}, {Key: seldom}, {Path: l.paths[2]}, {Policy: policy, Outcome: domain.OutcomeRefused},
+		{Policy: policy}, {Policy: l.policies[1]}, {Key: key}, {Key: seldom}, {Path: l.paths[2]}, {Policy: policy, Outcome: domain.OutcomeRefused},
 		{Policy: policy, Kinds: []domain.CallKind{domain.CallReset}}, {Policy: policy, RequestID: "r3"},
 		{Policy: policy, From: l.begin.Add(third), To: l.begin.Add(third + time.Hour)}, {Key: key, To: l.begin.Add(third)},
 		{Policy: policy, From: l.begin.Add(2 * third), Key: l.keys[1], Path: l.paths[0]}, l.query(random), l.query(random),
