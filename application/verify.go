@@ -257,7 +257,7 @@ var farAway = time.Unix(1<<40, 0)
 func (r *verification) findParts(ctx context.Context) error {
 	const about = time.Minute
 	since, said := map[string]time.Time{}, map[string]bool{}
-	query := domain.CallQuery{Kinds: []domain.CallKind{domain.CallPolicySet, domain.CallPolicyRemoved}, OldestFirst: true, Limit: MaxPage}
+	query := domain.CallQuery{Kinds: aboutRules, OldestFirst: true, Limit: MaxPage}
 	for {
 		page, err := r.log.Calls(ctx, query)
 		if err != nil {
