@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"errors"
+	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,8 +66,8 @@ func (s *silent) end() {
 //
 // It also keeps the server, when that stops and closes idle connections, from
 // closing one on which a request has just arrived: the first close only ends the
-// wait for a request. If one was there it is answered; in any case the server
-// closes the connection then.
+// wait for a request. One that arrives within lastWait is answered; in any case the
+// server closes the connection then.
 type conn struct {
 	net.Conn
 	slack       time.Duration
@@ -74,13 +77,30 @@ type conn struct {
 	spared      atomic.Bool
 	silent      *silent
 	heard       bool // something has arrived; the reading goroutine's
+	inRequest   bool // something has arrived since the last answer; likewise
+	hurried     bool // lastWait was granted; likewise
 }
+
+// lastWait is how long a server that stops still waits for a request that may be on
+// its way.
+const lastWait = 100 * time.Millisecond
 
 func (c *conn) Read(b []byte) (int, error) {
 	c.asking.Store(true)
 	n, err := c.Conn.Read(b)
+	if c.stopping.Load() && !c.hurried && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.hurried = true // what has arrived is not read once a deadline is over
+		c.Conn.SetReadDeadline(time.Now().Add(lastWait))
+		n, err = c.Conn.Read(b)
+		if !c.inRequest && errors.Is(err, os.ErrDeadlineExceeded) {
+			err = io.EOF // no request, so no answer that one did not arrive in time
+		}
+	}
 	if err != nil {
 		c.asking.Store(false)
+	}
+	if n > 0 {
+		c.inRequest = true
 	}
 	if !c.heard {
 		c.heard = true
@@ -92,6 +112,7 @@ func (c *conn) Read(b []byte) (int, error) {
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.asking.Store(false)
+	c.inRequest = false
 	return n, err
 }
 
