@@ -30,9 +30,11 @@ var law = []struct {
 	{"infrastructure/servicetest", []string{"github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9"}}, // for tests
 	{"infrastructure/memstore", []string{"domain"}},
 	{"infrastructure/policyfile", []string{"domain", "github.com/goccy/go-yaml"}},
+	{"infrastructure/metrics", []string{"domain", "github.com/prometheus/client_golang"}},
 	{"infrastructure/logging", []string{"go.uber.org/zap"}},
 	{"docs/adapters/journal", []string{"domain"}}, // the example of docs/adapters.md
 	{"interfaces/problem", []string{"domain"}},
+	{"interfaces/dashboard", nil},
 	{"interfaces/httpapi", []string{"domain", "application", "interfaces/problem", "github.com/gofiber/fiber/v2", "github.com/valyala/fasthttp", "go.uber.org/zap"}}, // fasthttp is what Fiber stands on
 	// The composition root sees everything of this module, and passes the logger on.
 	{"", []string{"domain", "application", "infrastructure/...", "interfaces/...", "github.com/google/wire", "go.uber.org/zap"}},

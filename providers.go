@@ -9,6 +9,8 @@ import (
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/logging"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/metrics"
+	"github.com/nene2-ft/ratelimitlog/interfaces/dashboard"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
@@ -20,8 +22,11 @@ func provideLogger(config Config) (*zap.Logger, error) {
 
 func provideRules(config Config) (*application.Rules, error) { return config.Rules() }
 
-func provideHTTPOptions(config Config) httpapi.Options {
+func provideHTTPOptions(config Config, metrics *metrics.Metrics) httpapi.Options {
+	pages := dashboard.Pages()
+	pages["/metrics"] = metrics.Handler()
 	return httpapi.Options{
+		Pages:       pages,
 		Tokens:      httpapi.Tokens{Admin: config.AdminToken, Audit: config.AuditToken, Client: config.ClientToken},
 		CORSOrigins: config.CORSOrigins,
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/wire"
 
 	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/metrics"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
@@ -25,7 +26,7 @@ var limiting = wire.NewSet(
 )
 
 // serving is everything between a request and a hit.
-var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, provideHTTPOptions, httpapi.New, newServer)
+var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, metrics.New, provideHTTPOptions, httpapi.New, newServer)
 
 // NewLimiter opens the store and starts a limiter on it, to be used inside a Go
 // program. The function it returns stops both; call it once no hit is under way.

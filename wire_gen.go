@@ -10,6 +10,7 @@ import (
 	"context"
 	"github.com/google/wire"
 	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/metrics"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
@@ -71,7 +72,8 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
 	history := application.NewHistory(auditLog, historyOptions)
 	pinger := stores.Ready
-	httpapiOptions := provideHTTPOptions(config)
+	metricsMetrics := metrics.New()
+	httpapiOptions := provideHTTPOptions(config, metricsMetrics)
 	server, err := httpapi.New(logger, limiter, history, pinger, httpapiOptions)
 	if err != nil {
 		cleanup2()
@@ -205,7 +207,8 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
 	history := application.NewHistory(auditLog, historyOptions)
 	pinger := stores.Ready
-	httpapiOptions := provideHTTPOptions(config)
+	metricsMetrics := metrics.New()
+	httpapiOptions := provideHTTPOptions(config, metricsMetrics)
 	server, err := httpapi.New(logger, limiter, history, pinger, httpapiOptions)
 	if err != nil {
 		cleanup()
@@ -228,4 +231,4 @@ var limiting = wire.NewSet(
 )
 
 // serving is everything between a request and a hit.
-var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, provideHTTPOptions, httpapi.New, newServer)
+var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, metrics.New, provideHTTPOptions, httpapi.New, newServer)

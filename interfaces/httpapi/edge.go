@@ -40,6 +40,12 @@ func (s *Server) get(path string, h handler) {
 	s.app.Get(path, s.around(path, s.limited(h)))
 }
 
+// open routes GET and HEAD of path to h, and no route in force limits it: who watches
+// the server must be answered, above all when it refuses much.
+func (s *Server) open(path string, h handler) {
+	s.app.Get(path, s.around(path, h))
+}
+
 // handle routes a method of path to h.
 func (s *Server) handle(method, path string, h handler) {
 	s.handled[path] = true

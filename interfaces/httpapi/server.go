@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
 	"go.uber.org/zap"
 
 	"github.com/nene2-ft/ratelimitlog/application"
@@ -54,6 +56,9 @@ type Options struct {
 	// CORSOrigins are the origins like https://app.example.com whose scripts may use
 	// the API, "*" being all. Default: none.
 	CORSOrigins []string
+	// Pages answer GET and HEAD of further paths, which neither a route nor a token is
+	// asked for. Default: none.
+	Pages map[string]http.Handler
 
 	timeout time.Duration // defaultTimeout if it is 0
 }
@@ -90,8 +95,13 @@ func New(log *zap.Logger, limiter *application.Limiter, history *application.His
 	}
 	s.get(domain.PingPath, s.ping)
 	s.get("/status", s.only(client, s.status))
-	s.app.Get("/healthz", s.around("/healthz", s.healthz)) // no route limits these two: who asks
-	s.app.Get("/readyz", s.around("/readyz", s.readyz))    // may otherwise end the process
+	s.open("/healthz", s.healthz)
+	s.open("/readyz", s.readyz)
+	s.open("/openapi.yaml", s.description)
+	for path, page := range options.Pages {
+		answer := adaptor.HTTPHandler(page)
+		s.open(path, func(c *fiber.Ctx, _ asked) error { return answer(c) })
+	}
 	s.handle(fiber.MethodPost, "/v1/hits", s.only(client, s.hits))
 	s.get("/v1/counters", s.only(client, s.counters))
 	s.handle(fiber.MethodDelete, "/v1/counters", s.only(admin, s.reset))

@@ -1,0 +1,94 @@
+// Package dashboard has the pages that people look at: /dashboard, which shows what
+// the audit log says of the traffic, and /docs, which shows the API's description.
+// They are files that are embedded in the program; what they show they ask the API
+// for, in the browser, with the audit token of who looks. They ask nobody else.
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+)
+
+//go:embed web
+var web embed.FS
+
+// pagePolicy lets a page run its own scripts, use its own styles and ask its own
+// server, and nothing else.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Pages are what answers at each path.
+func Pages() map[string]http.Handler {
+	pages := map[string]http.Handler{}
+	for _, root := range []string{"dashboard"} {
+		fs.WalkDir(web, "web/"+root, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := web.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			at := strings.TrimPrefix(name, "web")
+			if path.Base(name) == "index.html" {
+				at = path.Dir(at)
+			}
+			pages[at] = newFile(path.Ext(name), content)
+			return nil
+		})
+	}
+	return pages
+}
+
+// file is a file that is always the same as long as the program runs.
+type file struct {
+	contentType string
+	content     []byte
+	packed      func() []byte // content in gzip
+	tag         string
+}
+
+func newFile(extension string, content []byte) *file {
+	sum := sha256.Sum256(content)
+	return &file{
+		contentType: mime.TypeByExtension(extension), content: content, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]),
+		packed: sync.OnceValue(func() []byte {
+			var b bytes.Buffer
+			w := gzip.NewWriter(&b)
+			w.Write(content) // into memory: neither fails
+			w.Close()
+			return b.Bytes()
+		}),
+	}
+}
+
+func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Type", f.contentType)
+	header.Set("Content-Security-Policy", pagePolicy)
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-cache")
+	header.Set("Vary", "Accept-Encoding")
+	content, tag := f.content, f.tag+`"`
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		content, tag = f.packed(), f.tag+`-gzip"`
+		header.Set("Content-Encoding", "gzip")
+	}
+	header.Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Write(content)
+}
