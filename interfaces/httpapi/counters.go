@@ -37,16 +37,16 @@ func (s *Server) reset(c *fiber.Ctx, r asked) error {
 	if err != nil {
 		return err
 	}
+	set(c, fiber.HeaderCacheControl, "no-store")
 	c.Status(fiber.StatusNoContent)
 	return nil
 }
 
 // countersQuery reads which counters a request is about; no policies are all.
 func countersQuery(c *fiber.Ctx) (key string, policies []string, err error) {
-	query, key, err := keyQuery(c)
+	query, err := parameters(c, "key", "policy")
 	if err != nil || !query.Has("policy") {
-		return key, nil, err
+		return query.Get("key"), nil, err
 	}
-	policy, err := one(query, "policy", "")
-	return key, []string{policy}, err
+	return query.Get("key"), []string{query.Get("policy")}, nil
 }

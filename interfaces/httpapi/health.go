@@ -29,7 +29,10 @@ func (s *Server) Reloaded(err error) {
 }
 
 // healthz says that the process answers.
-func (s *Server) healthz(c *fiber.Ctx, _ asked) error { return c.JSON(health{Status: "ok"}) }
+func (s *Server) healthz(c *fiber.Ctx, _ asked) error {
+	set(c, fiber.HeaderCacheControl, "no-store")
+	return c.JSON(health{Status: "ok"})
+}
 
 // readyz says that hits can be decided and looked at: the store takes a unit of
 // work, and it can be read.
@@ -42,6 +45,7 @@ func (s *Server) readyz(c *fiber.Ctx, _ asked) error {
 	if err := s.store.Ping(ctx); err != nil {
 		return fmt.Errorf("not ready to read: %w: %w", domain.ErrUnavailable, err)
 	}
+	set(c, fiber.HeaderCacheControl, "no-store")
 	lastReload, _ := s.lastReload.Load().(string)
 	revision, _ := s.limiter.InForce()
 	return c.JSON(health{Status: "ready", LastReload: lastReload, Revision: revision})

@@ -17,19 +17,14 @@ const defaultPage = 100
 
 // quotas shows the own limit of a key under a policy, or a page of the policy's quotas.
 func (s *Server) quotas(c *fiber.Ctx, _ asked) error {
-	query, policy, err := policyQuery(c)
+	query, policy, err := policyQuery(c, "key", "limit", "cursor")
 	if err != nil {
 		return err
 	}
-	set(c, fiber.HeaderCacheControl, "no-store")
 	if !query.Has("key") {
 		return s.quotaPage(c, query, policy)
 	}
-	key, err := one(query, "key", "")
-	if err != nil {
-		return err
-	}
-	quota, err := s.limiter.Quota(policy, key)
+	quota, err := s.limiter.Quota(policy, query.Get("key"))
 	if err != nil {
 		return err
 	}
@@ -41,11 +36,7 @@ func (s *Server) quotaPage(c *fiber.Ctx, query url.Values, policy string) error 
 	if err != nil {
 		return err
 	}
-	cursor, err := one(query, "cursor", "")
-	if err != nil {
-		return err
-	}
-	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	after, err := base64.RawURLEncoding.DecodeString(query.Get("cursor"))
 	if err != nil {
 		return asProblem(problem.InvalidRequest(problem.Invalid{Detail: "cursor must be what next said before", Parameter: "cursor"}))
 	}
@@ -53,6 +44,7 @@ func (s *Server) quotaPage(c *fiber.Ctx, query url.Values, policy string) error 
 	if err != nil {
 		return err
 	}
+	set(c, fiber.HeaderCacheControl, "no-store")
 	next := ""
 	if len(page) == limit {
 		next = base64.RawURLEncoding.EncodeToString([]byte(page[limit-1].Key))
@@ -103,31 +95,29 @@ func (s *Server) unsetQuota(c *fiber.Ctx, r asked) error {
 	if err := s.limiter.UnsetQuota(c.UserContext(), quota.Policy, quota.Key, change(c, "/v1/quotas", r)); err != nil {
 		return err
 	}
+	set(c, fiber.HeaderCacheControl, "no-store")
 	c.Status(fiber.StatusNoContent)
 	return nil
 }
 
 func sendQuota(c *fiber.Ctx, quota domain.Quota) error {
+	set(c, fiber.HeaderCacheControl, "no-store")
 	body(c, fiber.MIMEApplicationJSON, func(b []byte) []byte { return problem.AppendQuota(b, quota) })
 	return nil
 }
 
 // quotaQuery reads which quota a request is about.
 func quotaQuery(c *fiber.Ctx) (domain.Quota, error) {
-	query, policy, err := policyQuery(c)
-	if err != nil {
-		return domain.Quota{}, err
-	}
-	key, err := one(query, "key", "")
-	return domain.Quota{Policy: policy, Key: key}, err
+	query, policy, err := policyQuery(c, "key")
+	return domain.Quota{Policy: policy, Key: query.Get("key")}, err
 }
 
 // policyQuery reads the query and the policy in it, which must be there.
-func policyQuery(c *fiber.Ctx) (query url.Values, policy string, err error) {
-	if query, err = parseQuery(c); err != nil {
+func policyQuery(c *fiber.Ctx, others ...string) (query url.Values, policy string, err error) {
+	if query, err = parameters(c, append(others, "policy")...); err != nil {
 		return nil, "", err
 	}
-	if policy, err = one(query, "policy", ""); err == nil && policy == "" {
+	if policy = query.Get("policy"); policy == "" {
 		err = asProblem(problem.InvalidRequest(problem.Invalid{Detail: "policy must be named", Parameter: "policy"}))
 	}
 	return query, policy, err

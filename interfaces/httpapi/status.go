@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 
@@ -12,30 +13,17 @@ import (
 
 // status shows the counter of a key and changes nothing.
 func (s *Server) status(c *fiber.Ctx, _ asked) error {
-	query, key, err := keyQuery(c)
+	query, err := parameters(c, "key", "policy")
 	if err != nil {
 		return err
 	}
-	policy, err := one(query, "policy", domain.DefaultPolicy)
-	if err != nil {
-		return err
-	}
-	decision, err := s.limiter.Counters(c.UserContext(), key, policy)
+	decision, err := s.limiter.Counters(c.UserContext(), query.Get("key"), cmp.Or(query.Get("policy"), domain.DefaultPolicy))
 	if err != nil {
 		return err
 	}
 	set(c, fiber.HeaderCacheControl, "no-store")
 	body(c, fiber.MIMEApplicationJSON, func(b []byte) []byte { return problem.AppendStatus(b, &decision) })
 	return nil
-}
-
-// keyQuery reads the query and the key in it.
-func keyQuery(c *fiber.Ctx) (query url.Values, key string, err error) {
-	if query, err = parseQuery(c); err != nil {
-		return nil, "", err
-	}
-	key, err = one(query, "key", "")
-	return query, key, err
 }
 
 // parseQuery reads the query strictly: what is not well-formed is an error, not
