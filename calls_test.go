@@ -97,7 +97,7 @@ func TestPagesOfOneInstantLoseAndRepeatNothing(t *testing.T) { // cases 154, 158
 		defer cancel()
 		for i := range 10 {
 			clients.Go(func() {
-				client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+				client := clientOf(&http.Transport{MaxConnsPerHost: 1})
 				defer client.CloseIdleConnections()
 				for ctx.Err() == nil {
 					s.send(t, client, "GET", "/ping", "", "X-Client-Key", fmt.Sprint("other", i))
@@ -380,7 +380,7 @@ func TestALogThatCannotBeReadIsA503(t *testing.T) {
 func TestHeadOfCallsHasNoBody(t *testing.T) {
 	s := serve(t, withAudit)
 	s.ping(t, "k")
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}} // so that a stray byte would spoil the next answer
+	client := clientOf(&http.Transport{MaxConnsPerHost: 1}) // so that a stray byte would spoil the next answer
 	defer client.CloseIdleConnections()
 	for range 6 {
 		for _, accept := range []string{"application/json", "application/x-ndjson", "text/csv"} {

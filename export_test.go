@@ -18,6 +18,7 @@ import (
 	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/gormstore"
+	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi/openapitest"
 )
 
 // streamed reads an answer of any length.
@@ -178,11 +179,13 @@ func TestAStreamThatBreaksDoesNotLookWhole(t *testing.T) {
 	defer conn.Close()
 	conn.(*net.TCPConn).SetReadBuffer(1 << 16)
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
-	fmt.Fprintf(conn, "GET /v1/calls HTTP/1.1\r\nHost: x\r\nAccept: text/csv\r\nAuthorization: Bearer %s\r\n\r\n", auditToken)
+	sent := fmt.Sprintf("GET /v1/calls HTTP/1.1\r\nHost: x\r\nAccept: text/csv\r\nAuthorization: Bearer %s\r\n\r\n", auditToken)
+	io.WriteString(conn, sent)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || response.StatusCode != 200 {
 		t.Fatal(response, err)
 	}
+	witness.Watch(openapitest.ReadRequest(sent), response)
 	mustExec(t, s.dsn, `ALTER TABLE api_calls RENAME TO elsewhere`)
 	body, err := io.ReadAll(response.Body)
 	if lines := strings.Count(string(body), "\n"); err == nil || lines == 0 || lines > 60_000 {

@@ -24,7 +24,7 @@ func TestAFloodOfKeysFreesNobodyAndLeavesNothing(t *testing.T) { // case 163
 			t.Errorf("ping %d of the victim: %d", i+1, status)
 		}
 	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
+	client := clientOf(&http.Transport{MaxIdleConnsPerHost: 32})
 	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for c := range 32 {

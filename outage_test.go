@@ -55,7 +55,8 @@ type seen struct {
 func watch(t *testing.T, s *service, clients int) *watcher {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watcher{stop: stop}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: 20 * time.Second}
+	client := clientOf(&http.Transport{MaxIdleConnsPerHost: clients})
+	client.Timeout = 20 * time.Second
 	t.Cleanup(client.CloseIdleConnections)
 	for c := range clients {
 		policy := []string{"open", "closed"}[c%2]

@@ -16,7 +16,7 @@ func from(t *testing.T, address string) *http.Client {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	transport := &http.Transport{DialContext: dialer.DialContext}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
+	return clientOf(transport)
 }
 
 const behindProxy = `policies: {default: {limit: 3, window: 1m}}

@@ -320,7 +320,7 @@ func TestFiftyKeysOverTwentyConnectionsStayFifty(t *testing.T) { // cases 43, 44
 	for i := range keys {
 		keys[i] = strings.Repeat(string(rune('a'+i%26)), 1+i*63/49) // 1 to 64 bytes, no two of one length
 	}
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 20, MaxIdleConnsPerHost: 20}}
+	client := clientOf(&http.Transport{MaxConnsPerHost: 20, MaxIdleConnsPerHost: 20})
 	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for worker := range 20 {
@@ -427,7 +427,7 @@ func TestStoppingAnswersWhatIsUnderWayAndKeepsIt(t *testing.T) {
 	var group sync.WaitGroup
 	for worker := range 16 {
 		group.Go(func() {
-			client := &http.Client{Transport: &http.Transport{}}
+			client := clientOf(&http.Transport{})
 			defer client.CloseIdleConnections()
 			key := fmt.Sprint(worker % 4)
 			for {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi/openapitest"
 )
 
 var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -172,6 +173,7 @@ func (s *service) raw(t testing.TB, request string) answer {
 	if err != nil {
 		t.Fatalf("%.60q: %v", request, err)
 	}
+	witness.Watch(openapitest.ReadRequest(request), response)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {

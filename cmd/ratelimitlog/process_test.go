@@ -21,7 +21,12 @@ import (
 	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/domain"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/servicetest"
+	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
+	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi/openapitest"
 )
+
+// witness holds what the processes answer to the description of the API.
+var witness *openapitest.Witness
 
 // The tests below run the program as a process: the test binary is the program
 // when it is asked to be.
@@ -29,7 +34,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv("RATELIMITLOG_TEST_AS_PROGRAM") != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	var err error
+	if witness, err = openapitest.NewWitness(httpapi.Description); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(openapitest.Main(m, witness))
 }
 
 // server is a running "serve".
@@ -122,7 +132,7 @@ func load(ctx context.Context, a *answers, clients, requests int, key func(clien
 func loadWith(ctx context.Context, a *answers, clients, requests int, key func(client, n int) string, ask func(url, key string, n int) (*http.Request, error), urls ...string) {
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
+	client := &http.Client{Transport: witness.Transport(transport)}
 	var group sync.WaitGroup
 	for c := range clients {
 		group.Go(func() {

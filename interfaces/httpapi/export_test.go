@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -55,8 +56,9 @@ func ask(t *testing.T, addr string) (net.Conn, *http.Response) {
 	t.Cleanup(func() { conn.Close() })
 	conn.(*net.TCPConn).SetReadBuffer(1 << 16)
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
-	fmt.Fprint(conn, "GET /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\nAccept: application/x-ndjson\r\n\r\n")
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	const sent = "GET /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\nAccept: application/x-ndjson\r\n\r\n"
+	fmt.Fprint(conn, sent)
+	response, err := read(bufio.NewReader(conn), sent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +176,7 @@ func TestAnExportThatFailsDoesNotLookWhole(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		s := newExportServer(t, 30*time.Second)
 		log := memstore.New(memstore.Options{})
-		if err := log.Append(t.Context(), make([]domain.Call, 10*application.MaxPage)); err != nil {
+		if err := log.Append(t.Context(), slices.Repeat([]domain.Call{{Kind: domain.CallHit, Policy: "p", Cost: 1, Hits: 1}}, 10*application.MaxPage)); err != nil {
 			t.Fatal(err)
 		}
 		broken := &brokenLog{AuditLog: log, panic: panics}

@@ -115,10 +115,11 @@ func TestAConnectionThatIsUsedStaysOpen(t *testing.T) {
 	defer conn.Close()
 	reader := bufio.NewReader(conn)
 	for begun := time.Now(); time.Since(begun) < 3*timeout; time.Sleep(timeout / 10) {
-		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		const sent = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+		if _, err := io.WriteString(conn, sent); err != nil {
 			t.Fatal(err)
 		}
-		response, err := http.ReadResponse(reader, nil)
+		response, err := read(reader, sent)
 		if err != nil {
 			t.Fatalf("after %s: %v", time.Since(begun), err)
 		}
