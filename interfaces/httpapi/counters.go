@@ -44,7 +44,7 @@ func (s *Server) reset(c *fiber.Ctx, r asked) error {
 
 // countersQuery reads which counters a request is about; no policies are all.
 func countersQuery(c *fiber.Ctx) (key string, policies []string, err error) {
-	query, err := parameters(c, "key", "policy")
+	query, err := named(c, "key", "policy")
 	if err != nil || !query.Has("policy") {
 		return query.Get("key"), nil, err
 	}

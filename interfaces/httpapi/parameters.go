@@ -44,9 +44,23 @@ func momentParameter(values url.Values, name string) (t time.Time, minute bool, 
 	return t, false, err
 }
 
-// parameters reads the query. Parameters of other names are refused, and so are those
-// that are sent twice or empty: who misspells a filter must not be shown everything.
+// parameters is named, and refuses parameters that are empty too.
 func parameters(c *fiber.Ctx, known ...string) (url.Values, error) {
+	values, err := named(c, known...)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range known {
+		if values.Has(name) && values.Get(name) == "" {
+			return nil, &domain.InvalidError{Field: name, Reason: "must not be empty"}
+		}
+	}
+	return values, nil
+}
+
+// named reads the query. Parameters of other names are refused, and so are those that
+// are sent twice: who misspells a filter must not be shown everything, nor reset it.
+func named(c *fiber.Ctx, known ...string) (url.Values, error) {
 	values, err := parseQuery(c)
 	if err != nil {
 		return nil, err
@@ -57,14 +71,11 @@ func parameters(c *fiber.Ctx, known ...string) (url.Values, error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		value, err := one(values, name, "")
-		switch {
-		case !slices.Contains(known, name):
+		if !slices.Contains(known, name) {
 			return nil, asProblem(problem.InvalidRequest(problem.Invalid{Detail: "there is no such parameter here", Parameter: name}))
-		case err != nil:
+		}
+		if _, err := one(values, name, ""); err != nil {
 			return nil, err
-		case value == "":
-			return nil, &domain.InvalidError{Field: name, Reason: "must not be empty"}
 		}
 	}
 	return values, nil

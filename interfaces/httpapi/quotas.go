@@ -114,7 +114,7 @@ func quotaQuery(c *fiber.Ctx) (domain.Quota, error) {
 
 // policyQuery reads the query and the policy in it, which must be there.
 func policyQuery(c *fiber.Ctx, others ...string) (query url.Values, policy string, err error) {
-	if query, err = parameters(c, append(others, "policy")...); err != nil {
+	if query, err = named(c, append(others, "policy")...); err != nil {
 		return nil, "", err
 	}
 	if policy = query.Get("policy"); policy == "" {

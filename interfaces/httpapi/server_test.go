@@ -25,6 +25,11 @@ import (
 // newTestServer makes a server with a limit for each day and a time-out.
 func newTestServer(t testing.TB, limit int64, timeout time.Duration) *Server {
 	t.Helper()
+	return newTestServerWith(t, limit, Options{timeout: timeout})
+}
+
+func newTestServerWith(t testing.TB, limit int64, options Options) *Server {
+	t.Helper()
 	store, err := gormstore.Open(context.Background(), "sqlite:"+filepath.Join(t.TempDir(), "test.db"), gormstore.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +53,7 @@ func newTestServer(t testing.TB, limit int64, timeout time.Duration) *Server {
 	}
 	limiter, stop := application.NewLimiter(inForce, application.Stores{Units: store, Counter: store, Quotas: store}, application.Options{})
 	t.Cleanup(stop)
-	s, err := New(zap.NewNop(), limiter, application.NewHistory(store, application.HistoryOptions{}), store, Options{timeout: timeout})
+	s, err := New(zap.NewNop(), limiter, application.NewHistory(store, application.HistoryOptions{}), store, options)
 	if err != nil {
 		t.Fatal(err)
 	}

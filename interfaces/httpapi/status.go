@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 
@@ -13,11 +12,15 @@ import (
 
 // status shows the counter of a key and changes nothing.
 func (s *Server) status(c *fiber.Ctx, _ asked) error {
-	query, err := parameters(c, "key", "policy")
+	query, err := named(c, "key", "policy")
 	if err != nil {
 		return err
 	}
-	decision, err := s.limiter.Counters(c.UserContext(), query.Get("key"), cmp.Or(query.Get("policy"), domain.DefaultPolicy))
+	policy, err := one(query, "policy", domain.DefaultPolicy)
+	if err != nil {
+		return err
+	}
+	decision, err := s.limiter.Counters(c.UserContext(), query.Get("key"), policy)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (s *Spec) responses(e *Exchange) (node, operation, map[string]string) {
 
 // undescribed are headers of HTTP itself and of the Fetch standard, which any answer may have.
 var undescribed = []string{
-	"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Vary",
+	"Allow", "Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding", "Vary",
 	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods",
 	"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
 }

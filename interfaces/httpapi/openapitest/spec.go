@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -48,6 +49,15 @@ func Load(description []byte) (*Spec, error) {
 	s := &Spec{schemas: map[string]*jsonschema.Schema{}, compiler: jsonschema.NewCompiler()}
 	s.root = node{spec: s, members: members}
 	s.compiler.AssertFormat()
+	for name, bits := range map[string]int{"int32": 32, "int64": 64} {
+		s.compiler.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(value any) error {
+			if number, ok := value.(json.Number); ok {
+				_, err := strconv.ParseInt(number.String(), 10, bits)
+				return err
+			}
+			return nil
+		}})
+	}
 	if err := s.compiler.AddResource(source, document); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", source, err)
 	}
@@ -137,7 +147,7 @@ func (n node) exists() bool { return n.members != nil }
 func (n node) child(names ...string) node {
 	for _, name := range names {
 		value := n.members[name]
-		n = node{spec: n.spec, at: n.at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)}
+		n = node{spec: n.spec, at: n.at + "/" + escape(name)}
 		n.members, _ = value.(map[string]any)
 		if to, ok := n.members["$ref"].(string); ok && len(n.members) == 1 {
 			n = n.spec.root.child(strings.Split(strings.TrimPrefix(to, "#/"), "/")...)
@@ -145,6 +155,9 @@ func (n node) child(names ...string) node {
 	}
 	return n
 }
+
+// escape makes a part of a JSON Pointer (RFC 6901).
+func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
 // list are the objects of a list that is a member of n.
 func (n node) list(name string) (items []node) {

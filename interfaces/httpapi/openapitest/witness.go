@@ -15,9 +15,8 @@ import (
 // Witness holds what passes between a suite's clients and its servers to a description.
 // Of exchanges alike, which are those of one operation with one status and one form of
 // the body, it holds the first hundred, then every hundredth: the others of a load loop
-// show nothing new. Of long bodies it holds the first MiB: what is cut off then is
-// looked at line by line, if it comes in lines, and else not at all. It is safe for
-// concurrent use.
+// show nothing new. Of answers that come in lines it looks at the first 64 KiB, and at
+// no other body of more than a MiB. It is safe for concurrent use.
 type Witness struct {
 	spec  *Spec
 	alike sync.Map // string to *atomic.Int64
@@ -31,6 +30,7 @@ const (
 	heldFirst = 100
 	heldEach  = 100
 	heldBytes = 1 << 20
+	heldLines = 1 << 16
 	maxFaults = 20
 )
 
@@ -132,25 +132,28 @@ func (w *Witness) Watch(request *http.Request, response *http.Response) {
 			e.Sent, _ = io.ReadAll(sent) // from memory
 		}
 	}
-	response.Body = &watched{ReadCloser: response.Body, end: sync.OnceFunc(func() { w.hold(e) }), e: e}
+	room := heldBytes
+	if response.ContentLength < 0 {
+		room = heldLines
+	}
+	response.Body = &watched{ReadCloser: response.Body, end: sync.OnceFunc(func() { w.hold(e) }), e: e, room: room}
 }
 
 // watched is a body that is held once it ends.
 type watched struct {
 	io.ReadCloser
-	end func()
-	e   *Exchange
+	end  func()
+	e    *Exchange
+	room int // of the body
 }
 
 func (b *watched) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if room := heldBytes - len(b.e.Body); room >= n {
-		b.e.Body = append(b.e.Body, p[:n]...)
-	} else {
-		b.e.Body = append(b.e.Body, p[:room]...)
-	}
+	kept := min(n, b.room)
+	b.e.Body = append(b.e.Body, p[:kept]...)
+	b.room -= kept
 	if err == io.EOF {
-		b.e.Whole = len(b.e.Body) < heldBytes
+		b.e.Whole = b.room > 0
 	}
 	if err != nil {
 		b.end()
