@@ -348,3 +348,22 @@ func TestTheLogTellsWhoChangedSomething(t *testing.T) {
 		t.Errorf("the log has %q, want %q", got, want)
 	}
 }
+
+// A reset of one policy whose name is misspelled must not become a reset of all.
+func TestWhoMisspellsAParameterChangesAndSeesNothing(t *testing.T) {
+	s := serve(t, withTokens)
+	s.do(t, "POST", "/v1/hits", `{"key":"k","policies":["default"]}`)
+	before := s.do(t, "GET", "/v1/counters?key=k", "").body
+	for _, request := range []string{
+		"DELETE /v1/counters?key=k&polcy=other", "GET /v1/counters?key=k&polcy=other", "GET /status?key=k&polcy=other", "GET /v1/quotas?policy=default&kee=k",
+		"PUT /v1/quotas?policy=default&key=k&kee=k", "DELETE /v1/quotas?policy=default&key=k&kee=k",
+	} {
+		method, target, _ := strings.Cut(request, " ")
+		if a := s.do(t, method, target, `{"limit":5}`); a.status != 422 || !strings.Contains(a.body, "there is no such parameter here") {
+			t.Errorf("%s: %d %s", request, a.status, a.body)
+		}
+	}
+	if after := s.do(t, "GET", "/v1/counters?key=k", "").body; after != before || !strings.Contains(after, `"count":1`) {
+		t.Errorf("counters %s, before %s", after, before)
+	}
+}
