@@ -2,6 +2,7 @@ package application
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -28,10 +29,15 @@ type HistoryOptions struct {
 	// Keys is the hasher of the limiters that write to the log; who reads may name a key as
 	// it is or as the log has it. Default: keys stay as they are.
 	Keys domain.KeyHasher
+	// Observer is told when the log fails. Default: nobody is.
+	Observer Observer
 }
 
 // NewHistory reads from log.
 func NewHistory(log domain.AuditLog, options HistoryOptions) *History {
+	if options.Observer == nil {
+		options.Observer = unobserved{}
+	}
 	return &History{log: log, options: options}
 }
 
@@ -151,9 +157,17 @@ func (h *History) read(ctx context.Context, query domain.CallQuery) ([]domain.Ca
 	defer cancel()
 	calls, err := h.log.Calls(ctx, query)
 	if err != nil {
+		h.failed(ctx)
 		return nil, fmt.Errorf("read the log: %w: %w", domain.ErrUnavailable, err)
 	}
 	return calls, nil
+}
+
+// failed tells the observer, but not of a reading that nobody waits for any more.
+func (h *History) failed(ctx context.Context) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		h.options.Observer.StoreFailed(opLog)
+	}
 }
 
 // bounded is the context of one step.
