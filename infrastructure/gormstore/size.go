@@ -26,7 +26,7 @@ type Size struct {
 // rows that were pruned.
 func (s *Store) Size(ctx context.Context) (size Size, err error) {
 	err = s.readOnce(ctx, func(db *gorm.DB) error {
-		return db.Raw(`SELECT coalesce(max(id), 0) - (SELECT coalesce(sum(removed), 0) FROM api_call_prunes) FROM api_calls`).Scan(&size.Calls).Error
+		return db.Raw(`SELECT max((SELECT coalesce(max(id), 0) FROM api_calls), coalesce(max(through), 0)) - coalesce(sum(removed), 0) FROM api_call_prunes`).Scan(&size.Calls).Error
 	})
 	if err != nil {
 		return size, fmt.Errorf("read the size of the log: %w", err)

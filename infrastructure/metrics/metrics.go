@@ -116,7 +116,7 @@ func New(operations []string) *Metrics {
 		m.storeErrors.WithLabelValues(operation)
 	}
 	m.outages = counter("store_outages_total", "Times at which the store began to decide nothing.")
-	reloads := counters("reloads_total", "Readings of a policy file that had changed.", "outcome")
+	reloads := counters("reloads_total", "Readings of the policy file, at the start and whenever it changed.", "outcome")
 	m.reloaded, m.notReloaded = reloads.WithLabelValues("success"), reloads.WithLabelValues("failure")
 	m.lastReload = gauge("last_reload_success", "1 if the policies in force are those of the file, 0 if its last change could not be read.")
 	m.lastReload.Set(1)
@@ -142,6 +142,9 @@ func buildInfo() prometheus.Collector {
 	info.Set(1)
 	return info
 }
+
+// Registry is where the metrics are, to be gathered with others.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Handler answers in Prometheus' text format, or in OpenMetrics for who asks for it.
 func (m *Metrics) Handler() http.Handler {
