@@ -69,15 +69,19 @@ func (h *History) Usage(ctx context.Context, query UsageQuery) (domain.Usage, er
 	if err := h.addUp(ctx, query, sums); err != nil {
 		return domain.Usage{}, err
 	}
-	if !sums.all.Partial {
-		if sums.all.Partial, err = h.lacks(ctx, &query); err != nil {
+	inForce, err := h.wasInForce(ctx, &query)
+	if err != nil {
+		return domain.Usage{}, err
+	}
+	if sums.all.Partial = sums.all.Partial || inForce.partial; !sums.all.Partial {
+		if sums.all.Partial, err = h.prunedInPart(ctx, &query); err != nil {
 			return domain.Usage{}, err
 		}
 	}
 	if query.By.IsTime() && len(sums.groups) > MaxPage {
 		return domain.Usage{}, &domain.InvalidError{Field: "by", Reason: fmt.Sprintf("is %s, which would be %d groups; at most %d are told", query.By, len(sums.groups), MaxPage)}
 	}
-	usage := domain.Usage{By: query.By, From: query.From, To: query.To, Zone: query.Zone, Partial: sums.all.Partial, Groups: len(sums.groups), Allowed: sums.all.Allowed, Refused: sums.all.Refused}
+	usage := domain.Usage{By: query.By, From: query.From, To: query.To, Zone: query.Zone, Partial: sums.all.Partial, Shadow: inForce.shadow, Groups: len(sums.groups), Allowed: sums.all.Allowed, Refused: sums.all.Refused}
 	for _, group := range sums.groups {
 		usage.Top = append(usage.Top, *group)
 	}
