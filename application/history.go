@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -115,28 +116,46 @@ func (h *History) Each(ctx context.Context, query domain.CallQuery, page func([]
 	if query.Before == 0 || query.Before > newest {
 		query.Before = newest + 1
 	}
-	for left, bounded := query.Limit, query.Limit > 0; ; {
-		query.Limit = MaxPage
-		if bounded {
-			query.Limit = min(left, MaxPage)
+	for calls, err := range h.pages(ctx, query) {
+		if err == nil && len(calls) > 0 {
+			err = page(calls)
 		}
-		calls, err := h.read(ctx, query)
 		if err != nil {
 			return err
 		}
-		if len(calls) > 0 {
-			if err := page(calls); err != nil {
-				return err
+	}
+	return nil
+}
+
+// pages are all calls that query asks for, in its order, query.Limit of them at most if
+// it is not 0, at most [MaxPage] at a time. Each page is read when it is asked for. An
+// error ends them.
+func (h *History) pages(ctx context.Context, query domain.CallQuery) iter.Seq2[[]domain.Call, error] {
+	left, bounded := query.Limit, query.Limit > 0
+	return func(yield func([]domain.Call, error) bool) {
+		for {
+			query.Limit = MaxPage
+			if bounded {
+				query.Limit = min(left, MaxPage)
 			}
+			calls, err := h.read(ctx, query)
+			if !yield(calls, err) || err != nil {
+				return
+			}
+			if left -= len(calls); len(calls) < query.Limit || bounded && left == 0 {
+				return
+			}
+			goOn(&query, calls)
 		}
-		if left -= len(calls); len(calls) < query.Limit || bounded && left == 0 {
-			return nil
-		}
-		if last := calls[len(calls)-1].ID; query.OldestFirst {
-			query.After = last
-		} else {
-			query.Before = last
-		}
+	}
+}
+
+// goOn makes a query ask for what comes after a page.
+func goOn(query *domain.CallQuery, page []domain.Call) {
+	if last := page[len(page)-1].ID; query.OldestFirst {
+		query.After = last
+	} else {
+		query.Before = last
 	}
 }
 

@@ -19,9 +19,8 @@ type inForce struct {
 // whether the log may lack hits that the query asks for.
 func (h *History) wasInForce(ctx context.Context, query *UsageQuery) (was inForce, err error) {
 	known := map[string]bool{} // policies of which it is known what was in force at the beginning
-	changes := domain.CallQuery{Kinds: aboutRules, Policy: query.Policy, To: query.To, Limit: MaxPage}
-	for {
-		page, err := h.read(ctx, changes)
+	changes := domain.CallQuery{Kinds: aboutRules, Policy: query.Policy, To: query.To}
+	for page, err := range h.pages(ctx, changes) {
 		if err != nil {
 			return was, err
 		}
@@ -36,13 +35,10 @@ func (h *History) wasInForce(ctx context.Context, query *UsageQuery) (was inForc
 			}
 			known[call.Policy] = call.At.Before(query.From)
 		}
-		if len(page) < MaxPage {
-			slices.Sort(was.shadow)
-			was.shadow = slices.Compact(was.shadow)
-			return was, nil
-		}
-		changes.Before = page[len(page)-1].ID
 	}
+	slices.Sort(was.shadow)
+	was.shadow = slices.Compact(was.shadow)
+	return was, nil
 }
 
 // prunedInPart reports whether hits of the span may have been removed: the oldest that

@@ -129,32 +129,18 @@ func (h *History) totals(ctx context.Context, query domain.TotalQuery, add func(
 		}
 		return nil
 	}
-	calls := domain.CallQuery{Policy: query.Policy, Key: query.Key, Path: query.Path, From: query.From, To: query.To, Kinds: []domain.CallKind{domain.CallHit}}
-	return h.each(ctx, calls, func(call *domain.Call) bool {
-		add(query.Total(call))
-		return true
-	})
-}
-
-// each passes the calls that query asks for to do, oldest first, page after page, while
-// that returns true.
-func (h *History) each(ctx context.Context, query domain.CallQuery, do func(*domain.Call) bool) error {
-	query.OldestFirst, query.Limit = true, MaxPage
-	for {
-		page, err := h.read(ctx, query)
+	calls := domain.CallQuery{
+		Policy: query.Policy, Key: query.Key, Path: query.Path, From: query.From, To: query.To, Kinds: []domain.CallKind{domain.CallHit}, OldestFirst: true,
+	}
+	for page, err := range h.pages(ctx, calls) {
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			if !do(&page[i]) {
-				return nil
-			}
+			add(query.Total(&page[i]))
 		}
-		if len(page) < query.Limit {
-			return nil
-		}
-		query.After = page[len(page)-1].ID
 	}
+	return nil
 }
 
 // check fills in the defaults and makes the sums to add to.
@@ -183,8 +169,6 @@ func (q *UsageQuery) check() (*usageSums, error) {
 		err = &domain.InvalidError{Field: "zone", Reason: fmt.Sprintf("is for minutes, hours, days and months; by %s it says nothing", q.By)}
 	case q.Top < 1 || q.Top > MaxPage:
 		err = &domain.InvalidError{Field: "top", Reason: fmt.Sprintf("is %d, it must be 1 to %d", q.Top, MaxPage)}
-	case !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To):
-		err = &domain.InvalidError{Field: "from", Reason: "is not before to"}
 	default:
 		err = checkTimes(q.From, q.To)
 	}
