@@ -68,6 +68,12 @@ type Config struct {
 	// the server, "*" being all. Default: none.
 	CORSOrigins []string
 
+	// NoMetrics leaves out /metrics and what it costs.
+	NoMetrics bool
+	// Observer is told what a limiter does that is used inside a Go program: the package
+	// infrastructure/metrics has one. A server's are its own metrics. Default: nobody.
+	Observer application.Observer
+
 	// LogLevel is debug, info, warn or error, LogFormat console or json, LogTo
 	// where to. Defaults info, console, standard error.
 	LogLevel, LogFormat string

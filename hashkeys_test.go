@@ -141,6 +141,7 @@ func TestWithHashKeysNoKeyIsStoredLoggedOrShownAndLimitsHold(t *testing.T) { // 
 		do(422, "POST", "/v1/hits", `{"key":"`+rawKey+`" "`)
 		do(404, "POST", "/v1/hits", `{"key":"`+rawKey+`","policies":["nope"]}`)
 
+		wantNoRawKey(t, "the metrics", s.request(t, "GET", "/metrics").body)
 		s.stop()
 		wantNoRawKey(t, "the log", s.log.String())
 		if !strings.Contains(s.log.String(), `"path":"/ping"`) {

@@ -23,21 +23,23 @@ func provideLogger(config Config) (*zap.Logger, error) {
 func provideRules(config Config) (*application.Rules, error) { return config.Rules() }
 
 func provideHTTPOptions(config Config, metrics *metrics.Metrics) httpapi.Options {
-	pages := dashboard.Pages()
-	pages["/metrics"] = metrics.Handler()
-	return httpapi.Options{
-		Pages:       pages,
+	options := httpapi.Options{
+		Pages:       dashboard.Pages(),
 		Tokens:      httpapi.Tokens{Admin: config.AdminToken, Audit: config.AuditToken, Client: config.ClientToken},
 		CORSOrigins: config.CORSOrigins,
 	}
+	if !config.NoMetrics {
+		options.Pages["/metrics"], options.Responded = metrics.Handler(), metrics.Responded
+	}
+	return options
 }
 
 // pageTimeout is how long a server reads a page of the log.
 const pageTimeout = 10 * time.Second
 
 // provideHistoryOptions lets a server's readers see all that it has answered.
-func provideHistoryOptions(keys domain.KeyHasher, stores Stores, limiter *application.Limiter) application.HistoryOptions {
-	return application.HistoryOptions{Keys: keys, Timeout: pageTimeout, Flush: func(ctx context.Context) error {
+func provideHistoryOptions(keys domain.KeyHasher, stores Stores, limiter *application.Limiter, observer application.Observer) application.HistoryOptions {
+	return application.HistoryOptions{Keys: keys, Timeout: pageTimeout, Observer: observer, Flush: func(ctx context.Context) error {
 		if err := limiter.Sync(ctx); err != nil || stores.Flush == nil {
 			return err
 		}
@@ -54,9 +56,9 @@ func provideVerifier(config Config, rules *application.Rules, stores Stores) *ap
 	return application.NewVerifier(stores.Log, stores.Limiter.Counter, application.VerifierOptions{Now: config.Now, Apart: stores.Apart, Policies: rules.Policies(), Quotas: stores.Limiter.Quotas})
 }
 
-func provideOptions(config Config, keys domain.KeyHasher, stores Stores, log *zap.Logger) application.Options {
+func provideOptions(config Config, keys domain.KeyHasher, stores Stores, observer application.Observer, log *zap.Logger) application.Options {
 	return application.Options{
-		Now: config.Now, Timeout: or(config.StoreTimeout, stores.Timeout), Queue: config.Queue, Batch: stores.Batch, Keys: keys,
+		Now: config.Now, Timeout: or(config.StoreTimeout, stores.Timeout), Queue: config.Queue, Batch: stores.Batch, Keys: keys, Observer: observer,
 		Report: func(err error) { log.Error("background work failed", zap.Error(err)) },
 		Outage: func(outage application.Outage) {
 			if !outage.Over {

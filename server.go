@@ -13,6 +13,7 @@ import (
 
 	"github.com/nene2-ft/ratelimitlog/application"
 	"github.com/nene2-ft/ratelimitlog/domain"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/metrics"
 	"github.com/nene2-ft/ratelimitlog/infrastructure/policyfile"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
@@ -23,13 +24,16 @@ type Server struct {
 	limiter *application.Limiter
 	rules   *application.Rules
 	config  Config
+	metrics *metrics.Metrics
 	log     *zap.Logger
 
 	replaced chan struct{} // capacity 1: rules were put in force
 }
 
-func newServer(http *httpapi.Server, limiter *application.Limiter, rules *application.Rules, config Config, log *zap.Logger) *Server {
-	return &Server{http: http, limiter: limiter, rules: rules, config: config, log: log, replaced: make(chan struct{}, 1)}
+func newServer(http *httpapi.Server, limiter *application.Limiter, rules *application.Rules, stores Stores, measured *metrics.Metrics, config Config, log *zap.Logger) *Server {
+	measured.InForce(rules.Policies())
+	measured.Read(func() metrics.Readings { return read(limiter, stores) })
+	return &Server{http: http, limiter: limiter, rules: rules, metrics: measured, config: config, log: log, replaced: make(chan struct{}, 1)}
 }
 
 // drainTime is how long requests under way may take once the server is told to stop.
@@ -84,10 +88,12 @@ func (s *Server) reload(ctx context.Context, rules domain.Rules, err error) {
 		err = s.limiter.ReplaceRules(ctx, rules, s.origin("RELOAD"))
 	}
 	s.http.Reloaded(err)
+	s.metrics.Reloaded(err)
 	if err != nil {
 		s.log.Error("the policies are not changed", zap.Error(err))
 		return
 	}
+	s.metrics.InForce(rules.Policies)
 	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(rules.Policies)), zap.Int("routes", len(rules.Routes.All())), zap.String("revision", s.rules.Revision()))
 	select {
 	case s.replaced <- struct{}{}:

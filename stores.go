@@ -24,6 +24,10 @@ type Stores struct {
 	// Flush waits until Log has every call of the units of work that are done. Nil if it
 	// has them at once.
 	Flush func(context.Context) error
+	// Unlogged is how many calls Flush would wait for. Nil if the log has them at once.
+	Unlogged func() int
+	// Size tells how large what is stored is. Nil if nobody can tell.
+	Size func(context.Context) (gormstore.Size, error)
 	// Apart says that log and counters share no transaction.
 	Apart bool
 	// Ready says whether what is stored can be read.
@@ -156,6 +160,7 @@ type sqlStore interface {
 	domain.Quotas
 	domain.CallPruner
 	httpapi.Pinger
+	Size(context.Context) (gormstore.Size, error)
 	Close() error
 }
 
@@ -163,7 +168,7 @@ type sqlStore interface {
 func together(store sqlStore) (Stores, func(), error) {
 	return Stores{
 		Limiter: application.Stores{Units: store, Counter: store, Sweeper: store, Quotas: store, Calls: store},
-		Log:     store, Ready: store,
+		Log:     store, Ready: store, Size: store.Size,
 	}, func() { store.Close() }, nil
 }
 
@@ -192,7 +197,7 @@ func openRedis(ctx context.Context, config Config, log *zap.Logger) (Stores, fun
 		}
 		log.Info("the audit log has caught up")
 	}
-	stores.Flush = units.Flush
+	stores.Flush, stores.Unlogged = units.Flush, units.Unlogged
 	stores.Ready = counters // hits are decided without the log
 	return stores, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)

@@ -1,6 +1,9 @@
 package ratelimitlog_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +41,41 @@ func TestUsageSaysWhatItMayLack(t *testing.T) {
 	})
 	want("default", "0", "true")
 	want("kept", "3", "false")
+}
+
+// Who reads "refused" is told where it refused nobody, also when that has changed since.
+func TestUsageNamesThePoliciesThatWereInShadow(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policies.yaml")
+	write := func(shadow bool) {
+		t.Helper()
+		text := fmt.Sprintf("policies: {default: {limit: 5, window: 1m}, tight: {limit: 1, window: 1m, shadow: %t}, tried: {limit: 1, window: 1m, shadow: true}}\n", shadow)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(true)
+	s := serve(t, func(c *ratelimitlog.Config) { withTokens(c); c.PolicyFile, c.ReloadEvery = file, time.Millisecond })
+	s.rulesLogged(t, 3)
+	for range 3 {
+		s.do(t, "POST", "/v1/hits", `{"key":"k","policies":["default","tight"]}`)
+	}
+	s.clock.advance(time.Hour)
+	write(false)
+	s.rulesLogged(t, 4)
+	s.clock.advance(time.Hour)
+	for query, want := range map[string]string{
+		"by=policy":                                                   `["tight","tried"]`,
+		"by=key&policy=tight":                                         `["tight"]`,
+		"by=minute&policy=default":                                    `[]`,
+		"by=policy&from=2026-01-01T01:30:00Z":                         `["tried"]`, // live before that
+		"by=policy&policy=tight&from=2026-01-01T01:30:00Z":            `[]`,
+		"by=policy&policy=tight&from=2026-01-01T00:30:00Z":            `["tight"]`, // live since 01:00
+		"by=policy&from=2025-12-31T00:00:00Z&to=2025-12-31T01:00:00Z": `[]`,        // before there were any
+	} {
+		if a := s.do(t, "GET", "/v1/usage?"+query, ""); !strings.Contains(a.body, `"shadow":`+want+`,`) {
+			t.Errorf("%s: %s, want shadow %s", query, a.body, want)
+		}
+	}
 }
 
 // waitFor waits until something is so that the server does by itself.

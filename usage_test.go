@@ -256,7 +256,7 @@ func TestUsageThatMakesNoSenseIsRefused(t *testing.T) {
 		"to=0001-01-01T00:00:00Z":         `"parameter":"to"`,
 		"from=1969-12-31T23:59:59Z":       `"parameter":"from"`,
 		"to=9999-01-01T00:00:00Z":         `"parameter":"to"`,
-		"to=1970-01-01T00:00:00Z":         `"parameter":"from"`, // is not before to
+		"to=1970-01-01T00:00:00Z":         `must be after from","parameter":"to"`,
 		"by=week":                         `must be key, policy, path, minute, hour, day or month","parameter":"by"`,
 		"by=key&by=policy":                `"parameter":"by"`,
 		"by=key&top=0":                    `"parameter":"top"`,
@@ -267,7 +267,7 @@ func TestUsageThatMakesNoSenseIsRefused(t *testing.T) {
 		"by=key&zone=":                    `"parameter":"zone"`,
 		"by=key&from=yesterday":           `"parameter":"from"`,
 		"by=key&from=2026-01-01T00:00:00": `"parameter":"from"`, // no offset
-		"by=key&from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z": `"parameter":"from"`,
+		"by=key&from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z": `"parameter":"to"`,
 		"by=key&to=1":         `"parameter":"to"`,
 		"by=key&limit=5":      `"parameter":"limit"`,
 		"by=key&key=a%01":     `"parameter":"key"`,

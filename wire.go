@@ -8,7 +8,6 @@ import (
 	"github.com/google/wire"
 
 	"github.com/nene2-ft/ratelimitlog/application"
-	"github.com/nene2-ft/ratelimitlog/infrastructure/metrics"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
@@ -26,12 +25,22 @@ var limiting = wire.NewSet(
 )
 
 // serving is everything between a request and a hit.
-var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, metrics.New, provideHTTPOptions, httpapi.New, newServer)
+var serving = wire.NewSet(
+	limiting,
+	wire.FieldsOf(new(Stores), "Ready", "Log"),
+	provideMetrics,
+	provideServerObserver,
+	provideHistoryOptions,
+	application.NewHistory,
+	provideHTTPOptions,
+	httpapi.New,
+	newServer,
+)
 
 // NewLimiter opens the store and starts a limiter on it, to be used inside a Go
 // program. The function it returns stops both; call it once no hit is under way.
 func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(), error) {
-	panic(wire.Build(openStores, limiting))
+	panic(wire.Build(openStores, limiting, provideObserver))
 }
 
 // NewServer builds the HTTP server. The function it returns stops what stands
@@ -54,12 +63,12 @@ func NewVerifier(ctx context.Context, config Config) (*application.Verifier, fun
 // NewExplainer opens the stores to say why a key was refused. The function it returns
 // closes them.
 func NewExplainer(ctx context.Context, config Config) (*application.Explainer, func(), error) {
-	panic(wire.Build(openStores, limiting, wire.FieldsOf(new(Stores), "Log"), provideHistoryOptions, application.NewHistory, application.NewExplainer))
+	panic(wire.Build(openStores, limiting, provideObserver, wire.FieldsOf(new(Stores), "Log"), provideHistoryOptions, application.NewHistory, application.NewExplainer))
 }
 
 // NewLimiterOn starts a limiter on stores of the caller's, which stay theirs to close.
 func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), error) {
-	panic(wire.Build(limiting))
+	panic(wire.Build(limiting, provideObserver))
 }
 
 // NewServerOn is NewServer on stores of the caller's, which stay theirs to close.

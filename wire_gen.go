@@ -10,7 +10,6 @@ import (
 	"context"
 	"github.com/google/wire"
 	"github.com/nene2-ft/ratelimitlog/application"
-	"github.com/nene2-ft/ratelimitlog/infrastructure/metrics"
 	"github.com/nene2-ft/ratelimitlog/interfaces/httpapi"
 )
 
@@ -37,7 +36,8 @@ func NewLimiter(ctx context.Context, config Config) (*application.Limiter, func(
 		cleanup()
 		return nil, nil, err
 	}
-	options := provideOptions(config, keyHasher, stores, logger)
+	observer := provideObserver(config)
+	options := provideOptions(config, keyHasher, stores, observer, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup2()
@@ -66,21 +66,22 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 		cleanup()
 		return nil, nil, err
 	}
-	options := provideOptions(config, keyHasher, stores, logger)
+	metrics := provideMetrics()
+	observer := provideServerObserver(config, metrics)
+	options := provideOptions(config, keyHasher, stores, observer, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	auditLog := stores.Log
-	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
+	historyOptions := provideHistoryOptions(keyHasher, stores, limiter, observer)
 	history := application.NewHistory(auditLog, historyOptions)
 	pinger := stores.Ready
-	metricsMetrics := metrics.New()
-	httpapiOptions := provideHTTPOptions(config, metricsMetrics)
+	httpapiOptions := provideHTTPOptions(config, metrics)
 	server, err := httpapi.New(logger, limiter, history, pinger, httpapiOptions)
 	if err != nil {
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	ratelimitlogServer := newServer(server, limiter, rules, config, logger)
+	ratelimitlogServer := newServer(server, limiter, rules, stores, metrics, config, logger)
 	return ratelimitlogServer, func() {
 		cleanup2()
 		cleanup()
@@ -152,10 +153,11 @@ func NewExplainer(ctx context.Context, config Config) (*application.Explainer, f
 		cleanup()
 		return nil, nil, err
 	}
-	options := provideOptions(config, keyHasher, stores, logger)
+	observer := provideObserver(config)
+	options := provideOptions(config, keyHasher, stores, observer, logger)
 	limiter, cleanup2 := application.NewLimiter(rules, applicationStores, options)
 	auditLog := stores.Log
-	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
+	historyOptions := provideHistoryOptions(keyHasher, stores, limiter, observer)
 	history := application.NewHistory(auditLog, historyOptions)
 	explainer := application.NewExplainer(limiter, history)
 	return explainer, func() {
@@ -175,11 +177,12 @@ func NewLimiterOn(stores Stores, config Config) (*application.Limiter, func(), e
 	if err != nil {
 		return nil, nil, err
 	}
+	observer := provideObserver(config)
 	logger, err := provideLogger(config)
 	if err != nil {
 		return nil, nil, err
 	}
-	options := provideOptions(config, keyHasher, stores, logger)
+	options := provideOptions(config, keyHasher, stores, observer, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
 	return limiter, func() {
 		cleanup()
@@ -201,20 +204,21 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	options := provideOptions(config, keyHasher, stores, logger)
+	metrics := provideMetrics()
+	observer := provideServerObserver(config, metrics)
+	options := provideOptions(config, keyHasher, stores, observer, logger)
 	limiter, cleanup := application.NewLimiter(rules, applicationStores, options)
 	auditLog := stores.Log
-	historyOptions := provideHistoryOptions(keyHasher, stores, limiter)
+	historyOptions := provideHistoryOptions(keyHasher, stores, limiter, observer)
 	history := application.NewHistory(auditLog, historyOptions)
 	pinger := stores.Ready
-	metricsMetrics := metrics.New()
-	httpapiOptions := provideHTTPOptions(config, metricsMetrics)
+	httpapiOptions := provideHTTPOptions(config, metrics)
 	server, err := httpapi.New(logger, limiter, history, pinger, httpapiOptions)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
 	}
-	ratelimitlogServer := newServer(server, limiter, rules, config, logger)
+	ratelimitlogServer := newServer(server, limiter, rules, stores, metrics, config, logger)
 	return ratelimitlogServer, func() {
 		cleanup()
 	}, nil
@@ -231,4 +235,8 @@ var limiting = wire.NewSet(
 )
 
 // serving is everything between a request and a hit.
-var serving = wire.NewSet(limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideHistoryOptions, application.NewHistory, metrics.New, provideHTTPOptions, httpapi.New, newServer)
+var serving = wire.NewSet(
+	limiting, wire.FieldsOf(new(Stores), "Ready", "Log"), provideMetrics,
+	provideServerObserver,
+	provideHistoryOptions, application.NewHistory, provideHTTPOptions, httpapi.New, newServer,
+)

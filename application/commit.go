@@ -49,7 +49,7 @@ func (c *committer) commitAlone(e *entry) {
 	var err error
 	switch e.purpose {
 	case forPing:
-		if err = c.work(touch); err == nil {
+		if err = c.work(opLook, touch); err == nil {
 			err = c.failing()
 		}
 	case forSync:
@@ -113,7 +113,7 @@ func (c *committer) conclude(reset *entry, due bool) error {
 		return nil
 	}
 	begun, at := time.Now(), c.options.Now()
-	err := c.work(func(counter domain.Counter, log domain.AuditLog) error {
+	err := c.work(opCommit, func(counter domain.Counter, log domain.AuditLog) error {
 		ctx := context.Background() // the unit of work watches the time
 		if late := b.dropLate(c.options.Now()); len(late) > 0 {
 			c.refusals.settled(late)
@@ -144,20 +144,25 @@ func (c *committer) conclude(reset *entry, due bool) error {
 		c.failure, c.failedAt = err, time.Now()
 		return err
 	}
+	took := time.Since(begun)
+	c.options.Observer.Committed(len(b.takes), took)
+	c.options.Observer.Logged(len(b.calls))
 	c.failure = nil
 	b.teach(c.refusals, at)
 	c.refusals.settled(b.refusals)
 	if due {
-		cost := time.Since(begun) * time.Duration(len(b.refusals)) / time.Duration(max(len(b.takes), 1))
+		cost := took * time.Duration(len(b.refusals)) / time.Duration(max(len(b.takes), 1))
 		c.nextRefusals = time.Now().Add(min((refusalShare-1)*cost, refusalPause))
 	}
 	return nil
 }
 
 // work runs a unit of work and draws conclusions about the store.
-func (c *committer) work(do func(domain.Counter, domain.AuditLog) error) error {
+func (c *committer) work(operation string, do func(domain.Counter, domain.AuditLog) error) error {
 	err := c.attempt(do)
-	if c.suspect = err != nil; !c.suspect {
+	if c.suspect = err != nil; c.suspect {
+		c.options.Observer.StoreFailed(operation)
+	} else {
 		c.breaker.worked()
 	}
 	return err
@@ -219,10 +224,11 @@ func (c *committer) probe() {
 // logUnchecked logs the hits that were allowed without the store.
 func (c *committer) logUnchecked() error {
 	calls := c.unchecked.drain(refusalBatch)
-	err := c.work(func(_ domain.Counter, log domain.AuditLog) error { return log.Append(context.Background(), calls) })
+	err := c.work(opLog, func(_ domain.Counter, log domain.AuditLog) error { return log.Append(context.Background(), calls) })
 	if err != nil {
 		c.unchecked.restore(calls)
 		return fmt.Errorf("log %d kinds of unchecked hits: %w", len(calls), err)
 	}
+	c.options.Observer.Logged(len(calls))
 	return nil
 }

@@ -53,10 +53,16 @@ type committer struct {
 
 func newCommitter(units domain.UnitOfWork, options Options) *committer {
 	c := &committer{
-		units: units, breaker: breaker{notice: options.Outage}, options: options, started: time.Now(),
+		units: units, options: options, started: time.Now(),
 		woken: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	c.batch.random = options.random
+	c.breaker.notice = func(outage Outage) {
+		if !outage.Over {
+			options.Observer.StoreDown()
+		}
+		options.Outage(outage)
+	}
 	c.refusals = newRefusals(options.FullWindows, c.wake)
 	c.unchecked = newUnchecked(options.FullWindows, c.wake)
 	c.watch = time.AfterFunc(time.Hour, c.expire)

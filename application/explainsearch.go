@@ -199,10 +199,6 @@ func (e *explaining) others(ctx context.Context, query domain.CallQuery, do func
 		if len(page) < query.Limit {
 			return nil
 		}
-		if last := page[len(page)-1].ID; query.OldestFirst {
-			query.After = last
-		} else {
-			query.Before = last
-		}
+		goOn(&query, page)
 	}
 }

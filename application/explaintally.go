@@ -109,14 +109,14 @@ const hitPages = 10
 // thousand the newest are added up, and the explanation says so.
 func (e *explaining) findSpent(ctx context.Context) error {
 	query := e.query()
-	query.Outcome, query.From, query.After, query.Limit = domain.OutcomeAllowed, e.Window.Start, e.since, MaxPage
+	query.Outcome, query.From, query.After, query.Limit = domain.OutcomeAllowed, e.Window.Start, e.since, hitPages*MaxPage
 	byPath, read := domain.TotalQuery{By: domain.UsageByPath}, 0
 	sums := &usageSums{groups: map[usageID]*domain.UsageGroup{}, full: func(error) {}}
-	for {
-		calls, err := e.history.read(ctx, query)
+	for calls, err := range e.history.pages(ctx, query) {
 		if err != nil {
 			return err
 		}
+		read += len(calls)
 		for i := range calls {
 			if !e.isOf(&calls[i], e.Window) {
 				continue
@@ -126,14 +126,9 @@ func (e *explaining) findSpent(ctx context.Context) error {
 			}
 			sums.add(byPath.Total(&calls[i]))
 		}
-		if read += len(calls); len(calls) < query.Limit {
-			break
-		}
-		if read == hitPages*MaxPage {
-			e.SpentOf = read
-			break
-		}
-		query.Before = calls[len(calls)-1].ID
+	}
+	if read == query.Limit {
+		e.SpentOf = read
 	}
 	e.tellPaths(sums)
 	return nil

@@ -2,7 +2,9 @@ package application
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -28,10 +30,15 @@ type HistoryOptions struct {
 	// Keys is the hasher of the limiters that write to the log; who reads may name a key as
 	// it is or as the log has it. Default: keys stay as they are.
 	Keys domain.KeyHasher
+	// Observer is told when the log fails. Default: nobody is.
+	Observer Observer
 }
 
 // NewHistory reads from log.
 func NewHistory(log domain.AuditLog, options HistoryOptions) *History {
+	if options.Observer == nil {
+		options.Observer = unobserved{}
+	}
 	return &History{log: log, options: options}
 }
 
@@ -109,28 +116,46 @@ func (h *History) Each(ctx context.Context, query domain.CallQuery, page func([]
 	if query.Before == 0 || query.Before > newest {
 		query.Before = newest + 1
 	}
-	for left, bounded := query.Limit, query.Limit > 0; ; {
-		query.Limit = MaxPage
-		if bounded {
-			query.Limit = min(left, MaxPage)
+	for calls, err := range h.pages(ctx, query) {
+		if err == nil && len(calls) > 0 {
+			err = page(calls)
 		}
-		calls, err := h.read(ctx, query)
 		if err != nil {
 			return err
 		}
-		if len(calls) > 0 {
-			if err := page(calls); err != nil {
-				return err
+	}
+	return nil
+}
+
+// pages are all calls that query asks for, in its order, query.Limit of them at most if
+// it is not 0, at most [MaxPage] at a time. Each page is read when it is asked for. An
+// error ends them.
+func (h *History) pages(ctx context.Context, query domain.CallQuery) iter.Seq2[[]domain.Call, error] {
+	left, bounded := query.Limit, query.Limit > 0
+	return func(yield func([]domain.Call, error) bool) {
+		for {
+			query.Limit = MaxPage
+			if bounded {
+				query.Limit = min(left, MaxPage)
 			}
+			calls, err := h.read(ctx, query)
+			if !yield(calls, err) || err != nil {
+				return
+			}
+			if left -= len(calls); len(calls) < query.Limit || bounded && left == 0 {
+				return
+			}
+			goOn(&query, calls)
 		}
-		if left -= len(calls); len(calls) < query.Limit || bounded && left == 0 {
-			return nil
-		}
-		if last := calls[len(calls)-1].ID; query.OldestFirst {
-			query.After = last
-		} else {
-			query.Before = last
-		}
+	}
+}
+
+// goOn makes a query ask for what comes after a page.
+func goOn(query *domain.CallQuery, page []domain.Call) {
+	if last := page[len(page)-1].ID; query.OldestFirst {
+		query.After = last
+	} else {
+		query.Before = last
 	}
 }
 
@@ -151,9 +176,17 @@ func (h *History) read(ctx context.Context, query domain.CallQuery) ([]domain.Ca
 	defer cancel()
 	calls, err := h.log.Calls(ctx, query)
 	if err != nil {
+		h.failed(ctx)
 		return nil, fmt.Errorf("read the log: %w: %w", domain.ErrUnavailable, err)
 	}
 	return calls, nil
+}
+
+// failed tells the observer, but not of a reading that nobody waits for any more.
+func (h *History) failed(ctx context.Context) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		h.options.Observer.StoreFailed(opLog)
+	}
 }
 
 // bounded is the context of one step.

@@ -24,6 +24,7 @@ type Limiter struct {
 	refusals   *refusals
 	units      domain.UnitOfWork
 	rulesLog   sync.Mutex // held by who logs rules
+	observer   Observer
 	now        func() time.Time
 	timeout    time.Duration
 }
@@ -54,6 +55,8 @@ type Options struct {
 	// Keys makes of keys what is kept and shown of them, see [Limiter.KeptAs]. Default:
 	// they stay as they are.
 	Keys domain.KeyHasher
+	// Observer is told what the limiter does. Default: nobody is.
+	Observer Observer
 	// Outage is told when the store is down, and when it is back. Default: none is told.
 	Outage func(Outage)
 	// Report receives errors that no caller is there to receive: refusals that were
@@ -79,6 +82,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.FullWindows <= 0 {
 		o.FullWindows = 32768
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
 	}
 	if o.Outage == nil {
 		o.Outage = func(Outage) {}
@@ -112,6 +118,7 @@ func NewLimiter(rules *Rules, stores Stores, options Options) (*Limiter, func())
 		committer:  committer,
 		refusals:   committer.refusals,
 		units:      stores.Units,
+		observer:   options.Observer,
 		now:        options.Now,
 		timeout:    options.Timeout,
 	}
@@ -156,18 +163,29 @@ func (l *Limiter) hit(ctx context.Context, rules *ruleSet, hit domain.Hit) (doma
 	if err != nil {
 		return domain.Decision{}, err
 	}
-	if err := l.quotas.check(); err != nil {
-		return l.undecided(rules, d, &hit, err)
-	}
 	if hit.Cost == 0 {
 		return l.look(ctx, d, slices.Clone(slots))
 	}
-	if l.refusals.answer(slots, &hit, at, rules.logging, d.Policies) {
+	begun := time.Now()
+	if d, err = l.decide(ctx, rules, d, &hit, slots); err != nil {
+		l.observer.Undecided(hit.Policies, time.Since(begun))
+		return d, err
+	}
+	l.observer.Decided(d, time.Since(begun))
+	return d, nil
+}
+
+// decide completes the decision of a hit that is planned.
+func (l *Limiter) decide(ctx context.Context, rules *ruleSet, d domain.Decision, hit *domain.Hit, slots []domain.Slot) (domain.Decision, error) {
+	if err := l.quotas.check(); err != nil {
+		return l.undecided(rules, d, hit, err)
+	}
+	if l.refusals.answer(slots, hit, d.At, rules.logging, d.Policies) {
 		return d, nil
 	}
-	taken, err := l.committer.take(ctx, hit, slices.Clone(slots), at, rules.logging)
+	taken, err := l.committer.take(ctx, *hit, slices.Clone(slots), d.At, rules.logging)
 	if err != nil {
-		return l.undecided(rules, d, &hit, err)
+		return l.undecided(rules, d, hit, err)
 	}
 	conclude(&d, taken)
 	return d, nil
@@ -175,6 +193,9 @@ func (l *Limiter) hit(ctx context.Context, rules *ruleSet, hit domain.Hit) (doma
 
 // look answers a hit that costs nothing. It sees every hit that was answered before.
 func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Slot) (domain.Decision, error) {
+	if err := l.quotas.check(); err != nil {
+		return domain.Decision{}, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, errLate)
 	defer cancel()
 	if err := l.committer.sync(ctx); err != nil {
@@ -182,6 +203,7 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 	}
 	tallies, err := l.counter.Look(ctx, slots)
 	if err != nil {
+		l.observer.StoreFailed(opLook)
 		return domain.Decision{}, fmt.Errorf("look at %d counters: %w: %w", len(slots), domain.ErrUnavailable, err)
 	}
 	conclude(&d, domain.Taken{Allowed: true, Tallies: tallies})

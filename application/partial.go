@@ -3,43 +3,42 @@ package application
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// lacks reports whether the log may lack hits that the query asks for, as far as that
-// does not show in the calls that it has: a policy that was in force logged a part of
-// its hits, or none, or hits of the span have been removed because they are old.
-func (h *History) lacks(ctx context.Context, query *UsageQuery) (bool, error) {
-	part, err := h.loggedInPart(ctx, query)
-	if err != nil || part {
-		return part, err
-	}
-	return h.prunedInPart(ctx, query)
+// inForce is what the log says of the policies that were in force in a span.
+type inForce struct {
+	partial bool     // one of them logged a part of its hits, or none
+	shadow  []string // those that were in shadow for some of the time, sorted
 }
 
-// loggedInPart goes back through what came into force until the span's beginning, and
-// to what was in force then.
-func (h *History) loggedInPart(ctx context.Context, query *UsageQuery) (bool, error) {
+// wasInForce goes back through what came into force until the span's beginning, and
+// to what was in force then. Together with the calls of the span and prunedInPart it says
+// whether the log may lack hits that the query asks for.
+func (h *History) wasInForce(ctx context.Context, query *UsageQuery) (was inForce, err error) {
 	known := map[string]bool{} // policies of which it is known what was in force at the beginning
-	changes := domain.CallQuery{Kinds: aboutRules, Policy: query.Policy, To: query.To, Limit: MaxPage}
-	for {
-		page, err := h.read(ctx, changes)
+	changes := domain.CallQuery{Kinds: aboutRules, Policy: query.Policy, To: query.To}
+	for page, err := range h.pages(ctx, changes) {
 		if err != nil {
-			return false, err
+			return was, err
 		}
 		for i := range page {
 			call := &page[i]
-			if call.Coverage != "" && !known[call.Policy] {
-				return true, nil
+			if known[call.Policy] {
+				continue
 			}
-			known[call.Policy] = known[call.Policy] || call.At.Before(query.From)
+			was.partial = was.partial || call.Coverage != ""
+			if call.Shadow {
+				was.shadow = append(was.shadow, call.Policy)
+			}
+			known[call.Policy] = call.At.Before(query.From)
 		}
-		if len(page) < MaxPage {
-			return false, nil
-		}
-		changes.Before = page[len(page)-1].ID
 	}
+	slices.Sort(was.shadow)
+	was.shadow = slices.Compact(was.shadow)
+	return was, nil
 }
 
 // prunedInPart reports whether hits of the span may have been removed: the oldest that

@@ -27,11 +27,13 @@ func (l *Limiter) Prune(ctx context.Context, progress func(Pruned)) (pruned Prun
 		err = inBatches(ctx, func() (bool, error) {
 			n, err := l.sweeper.Sweep(ctx, now, sweepBatch)
 			pruned.Windows += n
+			l.observer.Pruned(n, 0)
 			tell(progress, pruned, err)
 			return n == sweepBatch, err
 		})
 	}
 	if err != nil {
+		l.pruneFailed(ctx)
 		return pruned, fmt.Errorf("prune after %d windows: %w", pruned.Windows, err)
 	}
 	for _, policy := range l.rules.inForce.Load().Policies {
@@ -64,15 +66,24 @@ func (l *Limiter) pruneCalls(ctx context.Context, policy string, audit domain.Au
 	}
 	err = inBatches(ctx, func() (bool, error) {
 		n, more, err := l.callPruner.PruneCalls(ctx, prune)
+		l.observer.Pruned(0, n)
 		if removed += n; err == nil {
 			progress(removed)
 		}
 		return more, err
 	})
 	if err != nil {
+		l.pruneFailed(ctx)
 		return removed, fmt.Errorf("prune the log of policy %s after %d calls: %w", policy, removed, err)
 	}
 	return removed, nil
+}
+
+// pruneFailed tells the observer, but not of a prune that was to end.
+func (l *Limiter) pruneFailed(ctx context.Context) {
+	if ctx.Err() == nil {
+		l.observer.StoreFailed(opPrune)
+	}
 }
 
 func tell(progress func(Pruned), pruned Pruned, err error) {

@@ -25,6 +25,7 @@ type quotas struct {
 	store   domain.Quotas // nil: there are none
 	timeout time.Duration // of a reading
 	report  func(error)
+	failing func() // told of each reading that fails
 
 	known atomic.Bool  // all that the store had at first are in memory
 	size  atomic.Int64 // of own, to be read without the lock
@@ -39,7 +40,7 @@ type quotas struct {
 type quotaID struct{ policy, key string }
 
 func newQuotas(store domain.Quotas, options Options) *quotas {
-	q := &quotas{store: store, timeout: options.Timeout, report: options.Report, own: map[quotaID]int64{}}
+	q := &quotas{store: store, timeout: options.Timeout, report: options.Report, failing: func() { options.Observer.StoreFailed(opQuotas) }, own: map[quotaID]int64{}}
 	q.known.Store(store == nil)
 	return q
 }
@@ -68,6 +69,9 @@ func (q *quotas) read(ctx context.Context) error {
 	for {
 		changes, err := q.store.QuotaChanges(ctx, q.revision, quotaPage)
 		if err != nil {
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				q.failing()
+			}
 			err = fmt.Errorf("read the changes of quotas: %w: %w", domain.ErrUnavailable, err)
 			if !q.failed && !errors.Is(ctx.Err(), context.Canceled) {
 				q.failed = true
@@ -147,8 +151,10 @@ func (l *Limiter) changeQuota(ctx context.Context, change domain.QuotaChange, or
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	if err := l.quotas.store.ChangeQuota(ctx, change, call); err != nil {
+		l.observer.StoreFailed(opQuotas)
 		return fmt.Errorf("change the quota: %w: %w", domain.ErrUnavailable, err)
 	}
+	l.observer.Logged(1)
 	return l.quotas.read(ctx)
 }
 
@@ -193,6 +199,7 @@ func (l *Limiter) Quotas(ctx context.Context, policy, after string, limit int) (
 	defer cancel()
 	page, err := l.quotas.store.Quotas(ctx, policy, after, limit)
 	if err != nil {
+		l.observer.StoreFailed(opQuotas)
 		return nil, fmt.Errorf("read quotas: %w: %w", domain.ErrUnavailable, err)
 	}
 	return page, nil

@@ -95,6 +95,7 @@ func (l *Limiter) ReplaceRules(ctx context.Context, rules domain.Rules, origin d
 
 func (l *Limiter) logRules(ctx context.Context, set *ruleSet, at time.Time, origin domain.Origin) error {
 	origin.RequestID = set.revision
+	var logged int
 	var err error
 	for range logRulesTries {
 		err = attempt(ctx, l.units, logRulesTimeout, func(_ domain.Counter, log domain.AuditLog) error {
@@ -102,15 +103,18 @@ func (l *Limiter) logRules(ctx context.Context, set *ruleSet, at time.Time, orig
 			if err != nil {
 				return err
 			}
-			return said.update(ctx, log, set, at, origin)
+			logged, err = said.update(ctx, log, set, at, origin)
+			return err
 		})
 		if !errors.Is(err, errRulesLogged) {
 			break
 		}
 	}
 	if err != nil {
+		l.observer.StoreFailed(opLog)
 		return fmt.Errorf("log the rules: %w", err)
 	}
+	l.observer.Logged(logged)
 	return nil
 }
 
@@ -152,21 +156,21 @@ func readRules(ctx context.Context, log domain.AuditLog) (rulesSaid, error) {
 	}
 }
 
-// update logs what is to be said of the rules beyond that.
-func (s *rulesSaid) update(ctx context.Context, log domain.AuditLog, set *ruleSet, at time.Time, origin domain.Origin) error {
+// update logs what is to be said of the rules beyond that, and tells how many calls it took.
+func (s *rulesSaid) update(ctx context.Context, log domain.AuditLog, set *ruleSet, at time.Time, origin domain.Origin) (logged int, err error) {
 	calls := s.changes(set, at, origin)
 	if len(calls) == 0 {
-		return nil
+		return 0, nil
 	}
 	if err := log.Append(ctx, calls); err != nil {
-		return err
+		return 0, err
 	}
 	// Some stores let others append until this unit has: then there is more than that.
 	since, err := log.Calls(ctx, domain.CallQuery{Kinds: aboutRules, After: s.last, OldestFirst: true, Limit: len(calls) + 1})
 	if err == nil && len(since) > len(calls) {
 		err = errRulesLogged
 	}
-	return err
+	return len(calls), err
 }
 
 func (s *rulesSaid) changes(set *ruleSet, at time.Time, origin domain.Origin) (calls []domain.Call) {

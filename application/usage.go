@@ -69,15 +69,19 @@ func (h *History) Usage(ctx context.Context, query UsageQuery) (domain.Usage, er
 	if err := h.addUp(ctx, query, sums); err != nil {
 		return domain.Usage{}, err
 	}
-	if !sums.all.Partial {
-		if sums.all.Partial, err = h.lacks(ctx, &query); err != nil {
+	inForce, err := h.wasInForce(ctx, &query)
+	if err != nil {
+		return domain.Usage{}, err
+	}
+	if sums.all.Partial = sums.all.Partial || inForce.partial; !sums.all.Partial {
+		if sums.all.Partial, err = h.prunedInPart(ctx, &query); err != nil {
 			return domain.Usage{}, err
 		}
 	}
 	if query.By.IsTime() && len(sums.groups) > MaxPage {
 		return domain.Usage{}, &domain.InvalidError{Field: "by", Reason: fmt.Sprintf("is %s, which would be %d groups; at most %d are told", query.By, len(sums.groups), MaxPage)}
 	}
-	usage := domain.Usage{By: query.By, From: query.From, To: query.To, Zone: query.Zone, Partial: sums.all.Partial, Groups: len(sums.groups), Allowed: sums.all.Allowed, Refused: sums.all.Refused}
+	usage := domain.Usage{By: query.By, From: query.From, To: query.To, Zone: query.Zone, Partial: sums.all.Partial, Shadow: inForce.shadow, Groups: len(sums.groups), Allowed: sums.all.Allowed, Refused: sums.all.Refused}
 	for _, group := range sums.groups {
 		usage.Top = append(usage.Top, *group)
 	}
@@ -120,36 +124,23 @@ func (h *History) addUp(ctx context.Context, query UsageQuery, sums *usageSums) 
 func (h *History) totals(ctx context.Context, query domain.TotalQuery, add func(domain.Total)) error {
 	if log, ok := h.log.(domain.Totaler); ok {
 		if err := log.Totals(ctx, query, add); err != nil {
+			h.failed(ctx)
 			return fmt.Errorf("add up the log: %w: %w", domain.ErrUnavailable, err)
 		}
 		return nil
 	}
-	calls := domain.CallQuery{Policy: query.Policy, Key: query.Key, Path: query.Path, From: query.From, To: query.To, Kinds: []domain.CallKind{domain.CallHit}}
-	return h.each(ctx, calls, func(call *domain.Call) bool {
-		add(query.Total(call))
-		return true
-	})
-}
-
-// each passes the calls that query asks for to do, oldest first, page after page, while
-// that returns true.
-func (h *History) each(ctx context.Context, query domain.CallQuery, do func(*domain.Call) bool) error {
-	query.OldestFirst, query.Limit = true, MaxPage
-	for {
-		page, err := h.read(ctx, query)
+	calls := domain.CallQuery{
+		Policy: query.Policy, Key: query.Key, Path: query.Path, From: query.From, To: query.To, Kinds: []domain.CallKind{domain.CallHit}, OldestFirst: true,
+	}
+	for page, err := range h.pages(ctx, calls) {
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			if !do(&page[i]) {
-				return nil
-			}
+			add(query.Total(&page[i]))
 		}
-		if len(page) < query.Limit {
-			return nil
-		}
-		query.After = page[len(page)-1].ID
 	}
+	return nil
 }
 
 // check fills in the defaults and makes the sums to add to.
@@ -178,8 +169,6 @@ func (q *UsageQuery) check() (*usageSums, error) {
 		err = &domain.InvalidError{Field: "zone", Reason: fmt.Sprintf("is for minutes, hours, days and months; by %s it says nothing", q.By)}
 	case q.Top < 1 || q.Top > MaxPage:
 		err = &domain.InvalidError{Field: "top", Reason: fmt.Sprintf("is %d, it must be 1 to %d", q.Top, MaxPage)}
-	case !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To):
-		err = &domain.InvalidError{Field: "from", Reason: "is not before to"}
 	default:
 		err = checkTimes(q.From, q.To)
 	}

@@ -18,6 +18,9 @@ type Usage struct {
 	// sums are too small. That it has hits no more, or never had one of a policy, does
 	// not show here.
 	Partial bool
+	// Shadow are the policies that were in shadow at some time of the span, sorted: units
+	// that these refused may have passed.
+	Shadow []string
 	// Groups is how many groups there are, and Allowed and Refused the units of all of
 	// them; Top are those that were asked for.
 	Groups           int

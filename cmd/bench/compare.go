@@ -65,6 +65,12 @@ var hits = []scenario{
 	{name: "hit, refused, sliding", args: withPolicies, asked: hit("full-sliding"), status: 429, against: pingRefused},
 }
 
+// unmeasured are servers without metrics, against the same with them.
+var unmeasured = []scenario{
+	{name: "ping, allowed, no metrics", args: append([]string{"--no-metrics"}, scenarios[2].args...), asked: ping, status: 200, against: pingAllowed},
+	{name: "ping, refused, no metrics", args: append([]string{"--no-metrics"}, scenarios[3].args...), asked: ping, status: 429, against: pingRefused},
+}
+
 // warmUp loads the server for a second. A load knows only that an answer was not
 // 2xx: one answer is looked at here, lest errors be measured for refusals.
 func (s scenario) warmUp(ctx context.Context, o options, p *process) error {
@@ -106,11 +112,11 @@ func compare(ctx context.Context, o options) error {
 		defer cleanRedis(o.redis)
 	}
 	engines := engines(o)
-	scenarios, hits := scenarios, hits
+	scenarios, unmeasured, hits := scenarios, unmeasured, hits
 	if o.enginesOnly {
-		scenarios, hits = nil, nil
+		scenarios, unmeasured, hits = nil, nil, nil
 	}
-	all := slices.Concat(scenarios, hits, engines)
+	all := slices.Concat(scenarios, unmeasured, hits, engines)
 	processes := map[string]*process{}
 	for _, s := range all {
 		p, err := start(ctx, o, s)
@@ -136,6 +142,7 @@ func compare(ctx context.Context, o options) error {
 		}
 	}
 	printTable(scenarios, results, "scenario", column{"of bare, same bytes", ""}, column{"of bare, allowed bytes", bareAllowed}, column{"of how-to", howTo})
+	printTable(unmeasured, results, "metrics", column{"of the same with metrics", ""})
 	printTable(hits, results, "hit", column{"of one policy", onePolicy}, column{"of ping, same outcome", ""})
 	printTable(engines, results, "engine", column{"of the usual way", ""})
 	if len(engines) == 0 {

@@ -67,6 +67,9 @@ func (b *bars) print(out io.Writer, u *domain.Usage) error {
 	if u.Partial {
 		fmt.Fprintln(&text, "The log does not have all hits.")
 	}
+	if len(u.Shadow) > 0 {
+		fmt.Fprintf(&text, "In shadow, so that what it refused may have passed: %s.\n", strings.Join(u.Shadow, ", "))
+	}
 	_, err := io.WriteString(out, text.String())
 	return err
 }

@@ -18,6 +18,8 @@ type serveCmd struct {
 	TamperEvident bool          `help:"Chain the rows of the audit log by hashes, from now on and for ever: verify then tells what was changed by hand."`
 	Queue         int           `default:"8192" help:"How many hits may wait; further ones are answered 503."`
 
+	Metrics bool `default:"true" negatable:"" help:"Answer /metrics, to everybody: there is no key in it. --no-metrics does not."`
+
 	AdminToken  string   `help:"Token for resets and quotas; without it they are closed. Best set by the environment."`
 	AuditToken  string   `help:"Token for the audit log over HTTP, which the admin token opens too; without both it is closed."`
 	ClientToken string   `help:"Token for hits, counters and policies; without it they are open to everybody."`
@@ -34,6 +36,7 @@ func (c *serveCmd) Run(console *console) error {
 	}
 	console.config.AdminToken, console.config.AuditToken, console.config.ClientToken = c.AdminToken, c.AuditToken, c.ClientToken
 	console.config.CORSOrigins, console.config.Migrate, console.config.TamperEvident = c.CORSOrigins, c.Migrate, c.TamperEvident
+	console.config.NoMetrics = !c.Metrics
 	if c.PruneEvery == 0 {
 		console.config.PruneEvery = -1 // 0 is the default there
 	}

@@ -45,7 +45,7 @@ func TestUsageAddsUpTheLog(t *testing.T) {
 func TestBarsTellAllowedAndRefusedApartInAnyTerminal(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	usage := domain.Usage{
-		By: domain.UsageByKey, From: start, To: start.Add(time.Hour), Zone: time.UTC, Groups: 5, Allowed: math.MaxInt64, Refused: math.MaxInt64, Partial: true,
+		By: domain.UsageByKey, From: start, To: start.Add(time.Hour), Zone: time.UTC, Groups: 5, Allowed: math.MaxInt64, Refused: math.MaxInt64, Partial: true, Shadow: []string{"a", "b"},
 		Top: []domain.UsageGroup{
 			{Name: "most", Allowed: math.MaxInt64, Refused: math.MaxInt64}, {Name: "few", Allowed: 1, Refused: 1}, {Name: "none"}, {Name: "\u00e9", Refused: math.MaxInt64},
 		},
@@ -83,7 +83,7 @@ none      0                    0                    ` + `
 		if align(got) != align(want) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
-		if !strings.HasSuffix(draw(c.env), "5 groups, 9223372036854775807 allowed, 9223372036854775807 refused\nThe log does not have all hits.\n") {
+		if !strings.HasSuffix(draw(c.env), "5 groups, 9223372036854775807 allowed, 9223372036854775807 refused\nThe log does not have all hits.\nIn shadow, so that what it refused may have passed: a, b.\n") {
 			t.Errorf("%s:\n%s", name, draw(c.env))
 		}
 	}

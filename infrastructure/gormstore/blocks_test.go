@@ -209,6 +209,9 @@ func TestPruningBesideTheAddingOfBlocksIsExact(t *testing.T) {
 }
 
 func TestWhatWasDerivedAndChangedByHandIsFoundAndMadeAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: many rows, one after the other")
+	}
 	forEachBlockEngine(t, func(t *testing.T, open func() blockStore, db func() *sql.DB) {
 		store, raw := open(), db()
 		fillCalls(t, store, "p", 17_000, logged)

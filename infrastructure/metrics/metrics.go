@@ -1,27 +1,236 @@
-// Package metrics counts what a limiter does, for Prometheus.
+// Package metrics counts what a limiter and its server do, for Prometheus. What a client
+// chooses, like a key or a path, is in no label: there are as many series as policies,
+// routes and outcomes, whatever is asked.
 package metrics
 
 import (
 	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-// Metrics are the metrics of one process. It is safe for concurrent use.
+const namespace = "ratelimitlog"
+
+// The outcomes of a hit under a policy.
+const (
+	allowed          = iota
+	refused          // by this policy
+	refusedElsewhere // by another policy of the hit: this one had room and was not charged
+	shadowRefused    // by this policy in shadow, so it may have passed
+	unchecked        // allowed, because the store could not decide and the policy is open to that
+	undecided        // no decision: the store failed, or too many hits waited
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{"allowed", "refused", "refused_elsewhere", "shadow_refused", "unchecked", "undecided"}
+
+// Metrics are the metrics of one limiter and its server, in a registry of their own, so
+// that there may be several in a process. They are safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
+
+	decisions *family[string, *[outcomes]prometheus.Counter]
+	responses *family[response, prometheus.Counter]
+	hits      [outcomes]prometheus.Observer // by outcome of the hit; the same for those that have none of their own
+
+	commitHits, commitSeconds               prometheus.Observer
+	callsLogged, callsPruned, windowsPruned prometheus.Counter
+	storeErrors                             *prometheus.CounterVec
+	outages                                 prometheus.Counter
+	reloaded, notReloaded                   prometheus.Counter
+	lastReload, policies                    prometheus.Gauge
 }
 
-// New makes metrics that have a registry of their own.
-func New() *Metrics {
+// response is what HTTP answers are told apart by.
+type response struct {
+	route string
+	code  int
+}
+
+// maxPolicies is how many names of policies are told apart as long as the process runs,
+// reloads included. Those beyond are counted together, as "other".
+const maxPolicies = 1000
+
+// hitBuckets reach from a refusal from memory to the longest time that a hit waits.
+var hitBuckets = []float64{.000_01, .000_05, .000_1, .000_25, .000_5, .001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// New makes metrics. operations are what the store may be told to have failed at.
+func New(operations []string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+		m.registry.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
+		m.registry.MustRegister(g)
+		return g
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+		m.registry.MustRegister(h)
+		return h
+	}
+
+	decisions := counters("decisions_total", "Hits with a cost, by policy and by what they came to under it.", "policy", "outcome")
+	m.decisions = newFamily(maxPolicies, "other", func(policy string) *[outcomes]prometheus.Counter {
+		var series [outcomes]prometheus.Counter
+		for outcome := range series {
+			series[outcome] = decisions.WithLabelValues(policy, outcomeNames[outcome])
+		}
+		return &series
+	})
+	hits := histogram("hit_duration_seconds", "Time from a hit to its decision, by outcome.", hitBuckets, "outcome")
+	for outcome := range m.hits {
+		name := outcomeNames[outcome]
+		switch outcome { // the outcomes of a single policy
+		case refusedElsewhere:
+			name = outcomeNames[refused]
+		case shadowRefused:
+			name = outcomeNames[allowed]
+		}
+		m.hits[outcome] = hits.WithLabelValues(name)
+	}
+	m.commitHits = histogram("commit_hits", "Hits that one commit decided; the refusals of a window that were answered before count as one.",
+		[]float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}).WithLabelValues()
+	m.commitSeconds = histogram("commit_duration_seconds", "Time that a commit took.", hitBuckets[2:]).WithLabelValues()
+	m.callsLogged = counter("calls_logged_total", "Rows added to the audit log.")
+	m.callsPruned = counter("calls_pruned_total", "Rows removed from the audit log.")
+	m.windowsPruned = counter("windows_pruned_total", "Windows removed that could no longer matter.")
+	m.storeErrors = counters("store_errors_total", "Attempts at the store that failed.", "operation")
+	for _, operation := range operations {
+		m.storeErrors.WithLabelValues(operation)
+	}
+	m.outages = counter("store_outages_total", "Times at which the store began to decide nothing.")
+	reloads := counters("reloads_total", "Readings of the policy file, at the start and whenever it changed.", "outcome")
+	m.reloaded, m.notReloaded = reloads.WithLabelValues("success"), reloads.WithLabelValues("failure")
+	m.lastReload = gauge("last_reload_success", "1 if the policies in force are those of the file, 0 if its last change could not be read.")
+	m.lastReload.Set(1)
+	m.policies = gauge("policies", "Policies in force.")
+	responses := counters("http_responses_total", "HTTP answers by the path of the handler (other: none) and by status code.", "route", "code")
+	m.responses = newFamily(0, response{}, func(r response) prometheus.Counter {
+		return responses.WithLabelValues(r.route, strconv.Itoa(r.code))
+	})
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 	return m
 }
 
+// buildInfo is 1, and says what runs.
+func buildInfo() prometheus.Collector {
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "1, and what program this is.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	return info
+}
+
+// Registry is where the metrics are, to be gathered with others.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
 // Handler answers in Prometheus' text format, or in OpenMetrics for who asks for it.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, EnableOpenMetrics: true})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// Decided counts a hit under each of its policies.
+func (m *Metrics) Decided(d domain.Decision, took time.Duration) {
+	for i := range d.Policies {
+		p := &d.Policies[i]
+		outcome := allowed
+		switch {
+		case d.Unchecked:
+			outcome = unchecked
+		case p.Refuses && p.Shadow:
+			outcome = shadowRefused
+		case p.Refuses:
+			outcome = refused
+		case !d.Allowed:
+			outcome = refusedElsewhere
+		}
+		m.decisions.of(p.Policy)[outcome].Inc()
+	}
+	outcome := allowed
+	switch {
+	case d.Unchecked:
+		outcome = unchecked
+	case !d.Allowed:
+		outcome = refused
+	}
+	m.hits[outcome].Observe(took.Seconds())
+}
+
+// Undecided counts a hit without a decision under each of its policies.
+func (m *Metrics) Undecided(policies []string, took time.Duration) {
+	for _, policy := range policies {
+		m.decisions.of(policy)[undecided].Inc()
+	}
+	m.hits[undecided].Observe(took.Seconds())
+}
+
+// Committed counts a commit.
+func (m *Metrics) Committed(hits int, took time.Duration) {
+	m.commitHits.Observe(float64(hits))
+	m.commitSeconds.Observe(took.Seconds())
+}
+
+// Logged counts rows that the audit log was given.
+func (m *Metrics) Logged(calls int) { m.callsLogged.Add(float64(calls)) }
+
+// Pruned counts what was removed.
+func (m *Metrics) Pruned(windows, calls int) {
+	m.windowsPruned.Add(float64(windows))
+	m.callsPruned.Add(float64(calls))
+}
+
+// StoreFailed counts a failure of the store.
+func (m *Metrics) StoreFailed(operation string) { m.storeErrors.WithLabelValues(operation).Inc() }
+
+// StoreDown counts outages.
+func (m *Metrics) StoreDown() { m.outages.Inc() }
+
+// Responded counts an HTTP answer by the path of its handler, "" if none was there.
+func (m *Metrics) Responded(route string, code int) {
+	if route == "" {
+		route = "other"
+	}
+	m.responses.of(response{route, code}).Inc()
+}
+
+// Reloaded counts a reading of the policy file, err being why it failed.
+func (m *Metrics) Reloaded(err error) {
+	if err != nil {
+		m.notReloaded.Inc()
+		m.lastReload.Set(0)
+		return
+	}
+	m.reloaded.Inc()
+	m.lastReload.Set(1)
+}
+
+// InForce makes the series of the policies in force, so that they are there before the
+// first hit and a rate can be told of it.
+func (m *Metrics) InForce(policies []domain.Policy) {
+	for i := range policies {
+		m.decisions.of(policies[i].Name)
+	}
+	m.policies.Set(float64(len(policies)))
 }

@@ -83,6 +83,7 @@ func (s *Server) around(path string, h handler) fiber.Handler {
 		if err != nil {
 			s.fail(c, id, err)
 		}
+		s.responded(path, c.Response().StatusCode())
 		if entry := s.log.Check(zap.DebugLevel, "request"); entry != nil {
 			entry.Write(zap.String("method", c.Method()), zap.String("path", path), zap.String("request_id", id),
 				zap.Int("status", c.Response().StatusCode()), zap.NamedError("failure", err))

@@ -27,6 +27,7 @@ type Server struct {
 	guard     *guard
 	handled   map[string]bool // paths that have a handler
 	timeout   time.Duration
+	responded func(route string, code int)
 
 	exports    *exports
 	outageLog  sometimes
@@ -59,6 +60,9 @@ type Options struct {
 	// Pages answer GET and HEAD of further paths, which neither a route nor a token is
 	// asked for. Default: none.
 	Pages map[string]http.Handler
+	// Responded is told of each answer: the path that its handler is registered with, ""
+	// if there is none, and the status code. Default: nobody is.
+	Responded func(route string, code int)
 
 	timeout time.Duration // defaultTimeout if it is 0
 }
@@ -68,7 +72,10 @@ type Options struct {
 func New(log *zap.Logger, limiter *application.Limiter, history *application.History, store Pinger, options Options) (*Server, error) {
 	s := &Server{
 		limiter: limiter, history: history, explainer: application.NewExplainer(limiter, history), store: store,
-		log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{}, exports: newExports(),
+		log: log, timeout: cmp.Or(options.timeout, defaultTimeout), handled: map[string]bool{}, responded: options.Responded, exports: newExports(),
+	}
+	if s.responded == nil {
+		s.responded = func(string, int) {}
 	}
 	var err error
 	if s.guard, err = newGuard(options.Tokens, log); err != nil {

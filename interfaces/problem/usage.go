@@ -14,6 +14,7 @@ func AppendUsage(b []byte, u *domain.Usage) []byte {
 	b = appendTime(append(b, `,"to":`...), u.To.In(u.Zone))
 	b = AppendString(append(b, `,"zone":`...), u.Zone.String())
 	b = strconv.AppendBool(append(b, `,"partial":`...), u.Partial)
+	b = appendList(append(b, `,"shadow":`...), u.Shadow, AppendString)
 	b = strconv.AppendInt(append(b, `,"groups":`...), int64(u.Groups), 10)
 	b = appendSums(append(b, ','), u.Allowed, u.Refused)
 	return append(appendList(append(b, `,"usage":`...), u.Top, func(b []byte, g domain.UsageGroup) []byte {

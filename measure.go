@@ -1,0 +1,48 @@
+package ratelimitlog
+
+import (
+	"context"
+	"time"
+
+	"github.com/nene2-ft/ratelimitlog/application"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/metrics"
+)
+
+// provideMetrics are a server's metrics. With Config.NoMetrics nobody tells them
+// anything, and nobody can ask for them.
+func provideMetrics() *metrics.Metrics { return metrics.New(application.Operations) }
+
+// provideServerObserver is who is told what the limiter of a server does.
+func provideServerObserver(config Config, metrics *metrics.Metrics) application.Observer {
+	if config.NoMetrics {
+		return config.Observer
+	}
+	return metrics
+}
+
+// provideObserver is who is told what a limiter by itself does.
+func provideObserver(config Config) application.Observer { return config.Observer }
+
+// sizeTimeout is how long a scrape waits for the size of what is stored.
+const sizeTimeout = time.Second
+
+// read is what a scrape reads of limiter and stores.
+func read(limiter *application.Limiter, stores Stores) metrics.Readings {
+	state := limiter.State()
+	r := metrics.Readings{Queued: state.Queued, Queue: state.Queue, Uncounted: state.Uncounted, StoreDown: state.Down}
+	if stores.Unlogged != nil {
+		unlogged := stores.Unlogged()
+		r.Unlogged = &unlogged
+	}
+	if stores.Size == nil || state.Down {
+		return r
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sizeTimeout)
+	defer cancel()
+	size, err := stores.Size(ctx)
+	if err != nil {
+		return r
+	}
+	r.LogRows, r.DatabaseBytes, r.WALBytes = &size.Calls, &size.Bytes, size.WALBytes
+	return r
+}
