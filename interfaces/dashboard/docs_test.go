@@ -76,7 +76,7 @@ func TestThePageOfTheAPIMayDoLittle(t *testing.T) {
 }
 
 func TestWhatIsCopiedHasItsLicenceBesideIt(t *testing.T) {
-	for path, word := range map[string]string{"/docs/LICENSE.txt": "Apache License", "/docs/NOTICE.txt": "swagger-ui", "/docs/swagger-ui-bundle.js.LICENSE.txt": "MIT"} {
+	for path, word := range map[string]string{"/docs/swagger-ui/LICENSE.txt": "Apache License", "/docs/swagger-ui/NOTICE.txt": "swagger-ui", "/docs/swagger-ui/swagger-ui-bundle.js.LICENSE.txt": "MIT"} {
 		if !strings.Contains(get(t, path).Body.String(), word) {
 			t.Errorf("%s does not say %q", path, word)
 		}

@@ -11,6 +11,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"io/fs"
+	"maps"
 	"net/http"
 	"path"
 	"strings"
@@ -32,7 +33,10 @@ var policies = map[string]string{
 }
 
 // Pages are what answers at each path.
-func Pages() map[string]http.Handler {
+func Pages() map[string]http.Handler { return maps.Clone(pages()) }
+
+// pages are made once: they are some MB, and there may be many servers in a process.
+var pages = sync.OnceValue(func() map[string]http.Handler {
 	pages := map[string]http.Handler{}
 	for root, policy := range policies {
 		fs.WalkDir(web, "web/"+root, func(name string, entry fs.DirEntry, err error) error {
@@ -52,7 +56,7 @@ func Pages() map[string]http.Handler {
 		})
 	}
 	return pages
-}
+})
 
 // types are the media types of the files. The system's own table could say otherwise.
 var types = map[string]string{

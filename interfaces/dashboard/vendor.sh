@@ -7,11 +7,11 @@ cd "$(dirname "$0")"
 
 # package, its file, where it goes
 files='
-swagger-ui-dist swagger-ui-bundle.js             web/docs/swagger-ui-bundle.js
-swagger-ui-dist swagger-ui-bundle.js.LICENSE.txt web/docs/swagger-ui-bundle.js.LICENSE.txt
-swagger-ui-dist swagger-ui.css                   web/docs/swagger-ui.css
-swagger-ui-dist LICENSE                          web/docs/LICENSE.txt
-swagger-ui-dist NOTICE                           web/docs/NOTICE.txt
+swagger-ui-dist swagger-ui-bundle.js             web/docs/swagger-ui/swagger-ui-bundle.js
+swagger-ui-dist swagger-ui-bundle.js.LICENSE.txt web/docs/swagger-ui/swagger-ui-bundle.js.LICENSE.txt
+swagger-ui-dist swagger-ui.css                   web/docs/swagger-ui/swagger-ui.css
+swagger-ui-dist LICENSE                          web/docs/swagger-ui/LICENSE.txt
+swagger-ui-dist NOTICE                           web/docs/swagger-ui/NOTICE.txt
 '
 
 npm ci --ignore-scripts --silent
