@@ -1,0 +1,151 @@
+package main
+
+import (
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+)
+
+// documents are the files that tell people and machines what to type.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"*.md", "Dockerfile", "compose.yaml", "docs/*.md", "docs/*.yaml", "docs/adr/*.md", "docs/deploy/*"} {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %q, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[strings.TrimPrefix(file, "../../")] = string(text)
+		}
+	}
+	return texts
+}
+
+func newParser(t *testing.T) *kong.Kong {
+	t.Helper()
+	parser, err := kong.New(&cli{}, kong.Name("ratelimitlog"), kong.DefaultEnvars("RATELIMITLOG"),
+		kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser
+}
+
+// variables are the environment variables of all flags.
+func variables(node *kong.Node) map[string]bool {
+	all := map[string]bool{}
+	for _, flag := range node.Flags {
+		for _, name := range flag.Envs {
+			all[name] = true
+		}
+	}
+	for _, child := range node.Children {
+		maps.Copy(all, variables(child))
+	}
+	return all
+}
+
+func TestEveryVariableInTheDocumentsExists(t *testing.T) {
+	known := variables(newParser(t).Model.Node)
+	if !known["RATELIMITLOG_ADDR"] || !known["RATELIMITLOG_DSN"] {
+		t.Fatalf("the variables of the program: %v", slices.Sorted(maps.Keys(known)))
+	}
+	forTests := regexp.MustCompile(`^RATELIMITLOG_(TEST_[A-Z]+|REQUIRE_SERVICES)$`)
+	found := 0
+	for file, text := range documents(t) {
+		for _, name := range regexp.MustCompile(`\bRATELIMITLOG_[A-Z0-9_]+`).FindAllString(text, -1) {
+			found++
+			if !known[name] && !forTests.MatchString(name) {
+				t.Errorf("%s: %s is the variable of no flag", file, name)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d variables found", found)
+	}
+}
+
+// line finds the program where it is called, and what follows in the same command.
+var line = regexp.MustCompile(`(?m)(?:^|[\s"\x60(=]|\./|/usr/local/bin/|cmd/)ratelimitlog((?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'|[^\s"'\x60#|&;<>()\\]+|\\\n)+)+)`)
+
+// commandLines are the calls of the program in a text: in Markdown those in code, in other
+// files those in comments too.
+func commandLines(file, text string) (all []string) {
+	if strings.HasSuffix(file, ".md") {
+		var code strings.Builder
+		for i, part := range strings.Split(text, "```") {
+			if i%2 == 1 {
+				code.WriteString(part + "\n")
+				continue
+			}
+			for _, inline := range regexp.MustCompile("`[^`]+`").FindAllString(part, -1) {
+				code.WriteString(strings.ReplaceAll(inline, "\n", " ") + "\n")
+			}
+		}
+		text = code.String()
+	}
+	for _, found := range line.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.TrimSpace(strings.ReplaceAll(found[1], "\\\n", " ")))
+	}
+	return all
+}
+
+func TestEveryCommandLineInTheDocumentsIsUnderstood(t *testing.T) {
+	lines := map[string]string{} // to a file that has it
+	for file, text := range documents(t) {
+		for _, found := range commandLines(file, text) {
+			lines[found] = file
+		}
+	}
+	var compose struct {
+		Services map[string]struct{ Command []string }
+	}
+	text, err := os.ReadFile("../../compose.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &compose)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, service := range compose.Services {
+		if len(service.Command) > 0 {
+			lines[strings.Join(service.Command, " ")] = "compose.yaml, " + name
+		}
+	}
+	for _, instruction := range instructions(t, "../../Dockerfile") {
+		if list, is := strings.CutPrefix(instruction, "CMD "); is {
+			lines[strings.Trim(list, `[]"`)] = "Dockerfile"
+		}
+		if _, list, is := strings.Cut(instruction, ` CMD ["/ratelimitlog", `); is {
+			lines[strings.Trim(list, `[]"`)] = "Dockerfile"
+		}
+	}
+	words := regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
+	for _, at := range slices.Sorted(maps.Keys(lines)) {
+		var args []string
+		for _, word := range words.FindAllString(at, -1) {
+			args = append(args, strings.Trim(word, `"'`))
+		}
+		if _, err := newParser(t).Parse(args); err != nil {
+			t.Errorf("%s: ratelimitlog %s: %v", lines[at], at, err)
+		}
+	}
+	for _, want := range []string{"serve", "migrate", "health", "serve --policies docs/policies/login.yaml"} {
+		if lines[want] == "" {
+			t.Errorf("%q was not found, of %q", want, slices.Sorted(maps.Keys(lines)))
+		}
+	}
+}
