@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-	"github.com/goccy/go-yaml"
 )
 
 // documents are the files that tell people and machines what to type.
@@ -115,17 +114,7 @@ func TestEveryCommandLineInTheDocumentsIsUnderstood(t *testing.T) {
 			lines[found] = file
 		}
 	}
-	var compose struct {
-		Services map[string]struct{ Command []string }
-	}
-	text, err := os.ReadFile("../../compose.yaml")
-	if err == nil {
-		err = yaml.UnmarshalWithOptions(text, &compose, yaml.AllowDuplicateMapKey()) // what is merged may be replaced
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, service := range compose.Services {
+	for name, service := range readComposition(t).Services {
 		if len(service.Command) > 0 {
 			lines[strings.Join(service.Command, " ")] = "compose.yaml, " + name
 		}
