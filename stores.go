@@ -101,6 +101,20 @@ func Migrate(ctx context.Context, config Config) error {
 	return engine.migrate(ctx, config)
 }
 
+// Backup copies the SQLite database that the configuration names into a new file, also
+// while a server writes to it, see [gormstore.Backup]. Where the counters are in Redis
+// it copies the log.
+func Backup(ctx context.Context, config Config, file string) error {
+	dsn := config.dsn()
+	if strings.HasPrefix(scheme(dsn), "redis") {
+		dsn = or(config.AuditDSN, defaultDSN)
+	}
+	if scheme(dsn) != "sqlite" {
+		return &domain.InvalidError{Field: "dsn", Reason: "is no SQLite file; of PostgreSQL pg_dump makes a backup"}
+	}
+	return gormstore.Backup(ctx, dsn, file)
+}
+
 func openSQLite(ctx context.Context, config Config, _ *zap.Logger) (Stores, func(), error) {
 	var store *gormstore.Store
 	var err error

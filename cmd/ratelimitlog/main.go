@@ -49,6 +49,8 @@ type cli struct {
 	Verify     verifyCmd   `cmd:"" help:"Hold the audit log against the counters. Exit status 1: they do not agree, or it cannot be told."`
 	Usage      usageCmd    `cmd:"" help:"Add up the units of the audit log by key, policy, path or time. They are those of each policy: a request on two counts in both."`
 	Explain    explainCmd  `cmd:"" help:"Say why a key was refused, and when it passes, by the log and the counters."`
+	Health     healthCmd   `cmd:"" help:"Ask a server whether it is ready. Exit status 1: it is not."`
+	Backup     backupCmd   `cmd:"" help:"Copy the SQLite database into a new file, also beside a running server."`
 	PolicyFile policiesCmd `cmd:"" name:"policies" help:"Check, list or show an example of a policy file."`
 	Version    versionCmd  `cmd:"" help:"Show the version."`
 }

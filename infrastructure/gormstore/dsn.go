@@ -74,3 +74,8 @@ func reader() url.Values {
 		"_busy_timeout": {"5000"},
 	}
 }
+
+// copier are the parameters of the connection that copies the database elsewhere.
+func copier() url.Values {
+	return url.Values{"mode": {"ro"}, "_busy_timeout": {"5000"}}
+}
