@@ -11,7 +11,6 @@ import (
 	"embed"
 	"encoding/base64"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -26,10 +25,15 @@ var web embed.FS
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// policies are what pages by their first directory may do besides.
+var policies = map[string]string{
+	"dashboard": pagePolicy + "; require-trusted-types-for 'script'; trusted-types 'none'", // no text becomes markup or script
+}
+
 // Pages are what answers at each path.
 func Pages() map[string]http.Handler {
 	pages := map[string]http.Handler{}
-	for _, root := range []string{"dashboard"} {
+	for root, policy := range policies {
 		fs.WalkDir(web, "web/"+root, func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
@@ -42,25 +46,32 @@ func Pages() map[string]http.Handler {
 			if path.Base(name) == "index.html" {
 				at = path.Dir(at)
 			}
-			pages[at] = newFile(path.Ext(name), content)
+			pages[at] = newFile(path.Ext(name), policy, content)
 			return nil
 		})
 	}
 	return pages
 }
 
+// types are the media types of the files. The system's own table could say otherwise.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml", ".png": "image/png", ".txt": "text/plain; charset=utf-8",
+}
+
 // file is a file that is always the same as long as the program runs.
 type file struct {
 	contentType string
+	policy      string // Content-Security-Policy
 	content     []byte
 	packed      func() []byte // content in gzip
 	tag         string
 }
 
-func newFile(extension string, content []byte) *file {
+func newFile(extension, policy string, content []byte) *file {
 	sum := sha256.Sum256(content)
 	return &file{
-		contentType: mime.TypeByExtension(extension), content: content, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]),
+		contentType: types[extension], policy: policy, content: content, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]),
 		packed: sync.OnceValue(func() []byte {
 			var b bytes.Buffer
 			w := gzip.NewWriter(&b)
@@ -74,7 +85,7 @@ func newFile(extension string, content []byte) *file {
 func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", f.contentType)
-	header.Set("Content-Security-Policy", pagePolicy)
+	header.Set("Content-Security-Policy", f.policy)
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
