@@ -1,6 +1,7 @@
 package ratelimitlog_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -122,10 +123,10 @@ func (b *tab) listen(event any) {
 			fail("the page asked %s, outside its server", address)
 		}
 	case *runtime.EventExceptionThrown:
-		fail("the page failed: %v", e.ExceptionDetails)
+		fail("the page failed: %s %s", e.ExceptionDetails.Text, told(e.ExceptionDetails.Exception))
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == "error" || e.Type == "warning" || e.Type == "assert" {
-			fail("the page wrote to the console: %s %+v", e.Type, e.Args)
+			fail("the page wrote to the console: %s %s", e.Type, told(e.Args...))
 		}
 	case *log.EventEntryAdded:
 		if e.Entry.Level == "error" && !(b.mayFail && e.Entry.Source == "network") {
@@ -138,6 +139,16 @@ func (b *tab) listen(event any) {
 	case *page.EventJavascriptDialogOpening:
 		fail("the page opened a dialog: %s", e.Message)
 	}
+}
+
+// told is what values of a page tell.
+func told(values ...*runtime.RemoteObject) (texts []string) {
+	for _, value := range values {
+		if value != nil {
+			texts = append(texts, cmp.Or(value.Description, string(value.Value)))
+		}
+	}
+	return texts
 }
 
 // requests are the addresses asked so far, below the base.
