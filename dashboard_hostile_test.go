@@ -57,7 +57,7 @@ func TestTheDashboardShowsWhatClientsSendAsText(t *testing.T) { // case 161
 		}
 		b.fill("#f-key", key)
 		b.press(kb.Enter)
-		b.wait("document.querySelectorAll('#calls tbody tr').length > 0 && [...document.querySelectorAll('#calls tbody tr')].every(r => r.cells[3].textContent === %q)", shown)
+		b.wait("document.querySelectorAll('#calls tbody tr').length > 0 && [...document.querySelectorAll('#calls tbody tr')].every(r => r.cells[2].textContent === %q)", shown)
 	}
 }
 

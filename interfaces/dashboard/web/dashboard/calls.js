@@ -92,10 +92,10 @@ export class Calls {
     return el('tr', {role: 'row', class: hit ? call.allowed ? 'allowed' : 'refused' : 'change'},
       el('th', {role: 'rowheader', scope: 'row', 'data-label': 'Time'}, time(call.called_at)),
       cell('Outcome', {}, outcome(call)),
-      cell('Policy', {}, foreign(call.policy)),
       cell('Key', {}, foreign(call.key)),
-      cell('Units', {class: 'number'}, hit ? call.hits > 1 ? `${units(call.hits)} × ${units(call.cost)}` : units(call.cost) : ''),
+      cell('Policy', {}, foreign(call.policy)),
       cell('Used of limit', {class: 'number'}, used(call)),
+      cell('Units', {class: 'number'}, hit ? call.hits > 1 ? `${units(call.hits)} × ${units(call.cost)}` : units(call.cost) : ''),
       cell('Request', {}, foreign(`${call.method} ${call.path}`.trim()), call.request_id && hit ? el('span', {class: 'id'}, foreign(call.request_id)) : '', call.actor ? el('span', {class: 'id'}, 'by ', foreign(call.actor)) : ''),
       cell('Why', {}, ...(hit ? [button({'aria-label': `Explain call ${call.id}`}, () => this.#open({key: call.key, policy: call.policy, at: call.called_at}), 'Explain')] : [])));
   }

@@ -17,8 +17,9 @@ export function loader(open) {
       ask('v1/usage', {by: 'key', order: view.order, policy: view.scope, from}, signal),
       ask('v1/usage', {by: 'policy', order: 'refused', policy: view.scope, from}, signal),
     ]);
+    const shadows = await inShadow(refusing.usage.map((group) => group.policy));
+    signal.throwIfAborted();
     tell(usage, span, open);
-    const shadows = inShadow(refusing.usage.map((group) => group.policy));
     show($('.shadows', panel), shadows.length > 0);
     setText($('.shadows', panel), `Refused units are also those of policies in shadow, which refused nobody: ${shadows.join(', ')}. Choose a policy above to see it alone.`);
   };

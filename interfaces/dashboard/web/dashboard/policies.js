@@ -8,32 +8,38 @@ import {spans, view} from './view.js';
 
 const top = 20, remembered = 30e3; // milliseconds
 const panel = $('#policies');
-const shadows = new Map(); // by policy: {shadow, at}
+const shadows = new Map(); // by policy: whether it is in shadow, as a promise, and when that was asked
 
-/** The policies of a usage that were in shadow at their last hit: what they refused passed. */
-export function inShadow(names) { return names.filter((name) => shadows.get(name)?.shadow); }
+/** Which of these policies were in shadow at their last hit: what they refused passed. */
+export async function inShadow(names) {
+  const looks = await Promise.all(names.map(look));
+  return names.filter((_, i) => looks[i]);
+}
+
+/** Looks whether a policy is in shadow, unless that is known. */
+function look(policy) {
+  const known = shadows.get(policy);
+  if (known && Date.now() - known.at < remembered) return known.answer;
+  const answer = ask('v1/calls', {policy, kind: 'hit', limit: 1}).then(({calls}) => Boolean(calls[0]?.shadow));
+  shadows.set(policy, {answer, at: Date.now()});
+  answer.catch(() => shadows.delete(policy));
+  return answer;
+}
 
 export async function load(signal) {
   const span = spans[view.span];
   const usage = await ask('v1/usage', {by: 'policy', order: 'refused', top, policy: view.scope, from: rfc3339(now() - span.length)}, signal);
-  const names = usage.usage.map((group) => group.policy);
-  await Promise.all(names.map((name) => look(name, signal)));
-  tell(usage, span);
+  const shadowed = await inShadow(usage.usage.map((group) => group.policy));
+  signal.throwIfAborted();
+  tell(usage, span, shadowed);
 }
 
-/** Looks whether a policy is in shadow, unless that is known. */
-async function look(policy, signal) {
-  if (Date.now() - (shadows.get(policy)?.at ?? 0) < remembered) return;
-  const {calls} = await ask('v1/calls', {policy, kind: 'hit', limit: 1}, signal);
-  shadows.set(policy, {shadow: Boolean(calls[0]?.shadow), at: Date.now()});
-}
-
-function tell(usage, span) {
+function tell(usage, span, shadowed) {
   show($('table', panel), usage.usage.length > 0);
   show($('.none', panel), usage.usage.length === 0);
   setText($('.none', panel), `No policy refused anything in the ${span.words}.`);
   setRows($('tbody', panel), usage.usage, (group) => group.policy, (group) => el('tr', {},
-    el('th', {scope: 'row'}, foreign(group.policy), ...(inShadow([group.policy]).length ? [' ', el('span', {class: 'tag'}, 'in shadow: refused nobody')] : [])),
+    el('th', {scope: 'row'}, foreign(group.policy), ...(shadowed.includes(group.policy) ? [' ', el('span', {class: 'tag'}, 'in shadow: refused nobody')] : [])),
     el('td', {class: 'number'}, units(group.refused)),
     el('td', {class: 'number'}, units(group.allowed)),
     shareCell(group)));
