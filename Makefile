@@ -1,7 +1,7 @@
-.PHONY: help run test check bench
+.PHONY: help run test check bench screenshots
 
 help: ## Show what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## Run the server on 127.0.0.1:8080, three requests a minute for each key
 	go run ./cmd/ratelimitlog serve --limit 3
@@ -16,3 +16,6 @@ bench: ## Measure the server against its baselines (about five minutes; with wrk
 	go build -o bin/ratelimitlog ./cmd/ratelimitlog
 	cd cmd/bench && go build -o ../../bin/bench .
 	bin/bench -server bin/ratelimitlog $(BENCH)
+
+screenshots: ## Make the pictures of the dashboard in docs (with Chromium)
+	RATELIMITLOG_SCREENSHOTS=docs go test -count=1 -run TestScreenshots .

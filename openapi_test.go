@@ -20,7 +20,9 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	os.Exit(openapitest.Main(m, witness))
+	code := openapitest.Main(m, witness)
+	closeBrowser()
+	os.Exit(code)
 }
 
 // clientOf is a client whose answers are held to the description.

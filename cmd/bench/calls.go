@@ -50,6 +50,21 @@ func measureCalls(ctx context.Context, o options, calls int) error {
 	return b.export(ctx)
 }
 
+// fillFile leaves a log of so many calls of the last 24 hours in a new SQLite file.
+func fillFile(ctx context.Context, o options, calls int, file string) error {
+	if _, err := os.Stat(file); err == nil {
+		return fmt.Errorf("%s is there already", file)
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	o.postgres = ""
+	b := &bigLog{options: o, calls: calls, file: file}
+	defer b.stop()
+	return b.start(ctx)
+}
+
 func (b *bigLog) stop() {
 	for _, p := range []*process{b.big, b.empty} {
 		if p != nil {
@@ -81,12 +96,14 @@ func (b *bigLog) start(ctx context.Context) error {
 		driver, fill = "pgx", fillPostgres
 		args, empty = inSchema(benchSchema), inSchema(benchSchema+"_empty")
 	} else {
-		dir, err := os.MkdirTemp("", "ratelimitlog-bench-calls-")
-		if err != nil {
-			return err
+		if b.file == "" {
+			dir, err := os.MkdirTemp("", "ratelimitlog-bench-calls-")
+			if err != nil {
+				return err
+			}
+			b.after = append(b.after, func() { os.RemoveAll(dir) })
+			b.file = filepath.Join(dir, "big.db")
 		}
-		b.after = append(b.after, func() { os.RemoveAll(dir) })
-		b.file = filepath.Join(dir, "big.db")
 		args = append(slices.Clone(args), "--dsn", "sqlite:"+b.file)
 	}
 	var err error

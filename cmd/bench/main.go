@@ -35,6 +35,7 @@ func run(ctx context.Context) error {
 		keys   = flag.Int("distinct", 0, "instead, send this many distinct keys and watch the server's memory")
 	)
 	calls := flag.Int("calls", 0, "instead, fill an audit log with this many calls and measure its answers, and hits beside it; with -postgres there")
+	fill := flag.String("fill", "", "with -calls, leave the log in this new SQLite file and measure nothing")
 	flag.IntVar(&o.rounds, "rounds", 9, "how often each scenario is measured; the median counts")
 	flag.DurationVar(&o.duration, "duration", 3*time.Second, "how long each measurement takes")
 	flag.IntVar(&o.connections, "connections", 256, "how many connections ask at a time")
@@ -66,6 +67,9 @@ func run(ctx context.Context) error {
 	}
 	if *keys > 0 {
 		return watchMemory(ctx, o, *keys)
+	}
+	if *calls > 0 && *fill != "" {
+		return fillFile(ctx, o, *calls, *fill)
 	}
 	if *calls > 0 {
 		return measureCalls(ctx, o, *calls)

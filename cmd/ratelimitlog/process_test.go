@@ -46,10 +46,11 @@ func TestMain(m *testing.M) {
 type server struct {
 	cmd    *exec.Cmd
 	url    string
+	stdout *bufio.Reader // behind the first line
 	stderr *strings.Builder
 }
 
-var listens = regexp.MustCompile(`^ratelimitlog listens on (http://127\.0\.0\.1:\d+)\n$`)
+var listens = regexp.MustCompile(`^ratelimitlog listens on (http://(?:127\.0\.0\.1|\[::\]):\d+)\n$`)
 
 // startServer runs serve on a file and waits until it says where it listens.
 func startServer(t *testing.T, file string, args ...string) *server {
@@ -79,7 +80,8 @@ func startServerOn(t *testing.T, args ...string) *server {
 		s.cmd.Process.Kill()
 		s.cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	s.stdout = bufio.NewReader(out)
+	line, err := s.stdout.ReadString('\n')
 	found := listens.FindStringSubmatch(line)
 	if found == nil {
 		t.Fatalf("serve printed %q, %v", line, err)

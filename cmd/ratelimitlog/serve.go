@@ -23,7 +23,7 @@ type serveCmd struct {
 	AdminToken  string   `help:"Token for resets and quotas; without it they are closed. Best set by the environment."`
 	AuditToken  string   `help:"Token for the audit log over HTTP, which the admin token opens too; without both it is closed."`
 	ClientToken string   `help:"Token for hits, counters and policies; without it they are open to everybody."`
-	Dev         bool     `help:"Make an admin token for this run and print it, unless one is set."`
+	Dev         bool     `help:"Make an admin token for this run and print it, unless one is set, and the address of the dashboard."`
 	CORSOrigins []string `name:"cors-origins" help:"Origins like https://app.example.com whose scripts may use the server, separated by commas; * is all."`
 }
 
@@ -62,5 +62,21 @@ func (c *serveCmd) Run(console *console) error {
 	if made != "" {
 		fmt.Fprintf(console.out, "admin token of this run: %s\n  curl -H 'Authorization: Bearer %[1]s' 'http://%s/v1/quotas?policy=default'\n", made, listener.Addr())
 	}
+	if c.Dev {
+		fmt.Fprintf(console.out, "dashboard: %s\n", dashboardAddress(listener.Addr(), made))
+	}
 	return server.Run(console.ctx, listener)
+}
+
+// dashboardAddress is where a browser on this machine opens the dashboard, and signs in
+// if a token was made for this run: one that somebody chose is not printed.
+func dashboardAddress(listens net.Addr, made string) string {
+	host := listens.String()
+	if at, ok := listens.(*net.TCPAddr); ok && at.IP.IsUnspecified() {
+		host = fmt.Sprintf("127.0.0.1:%d", at.Port)
+	}
+	if made == "" {
+		return "http://" + host + "/dashboard"
+	}
+	return "http://" + host + "/dashboard#token=" + made
 }

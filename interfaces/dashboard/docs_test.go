@@ -9,8 +9,8 @@ import (
 	"github.com/nene2-ft/ratelimitlog/interfaces/dashboard"
 )
 
-// get asks the pages as a browser does.
-func get(t *testing.T, path string) *httptest.ResponseRecorder {
+// shown asks the pages as a browser does.
+func shown(t *testing.T, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	page := dashboard.Pages()[path]
 	if page == nil {
@@ -22,7 +22,7 @@ func get(t *testing.T, path string) *httptest.ResponseRecorder {
 }
 
 func TestThePageOfTheAPILoadsNothingFromElsewhere(t *testing.T) {
-	page := get(t, "/docs").Body.String()
+	page := shown(t, "/docs").Body.String()
 	loaded := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1)
 	if len(loaded) < 4 {
 		t.Fatalf("the page loads %v", loaded)
@@ -31,7 +31,7 @@ func TestThePageOfTheAPILoadsNothingFromElsewhere(t *testing.T) {
 		switch at := match[1]; {
 		case at == "data:,", at == "/openapi.yaml": // the server's
 		default:
-			if a := get(t, at); a.Code != 200 || a.Body.Len() == 0 {
+			if a := shown(t, at); a.Code != 200 || a.Body.Len() == 0 {
 				t.Errorf("%s: %d", at, a.Code)
 			}
 		}
@@ -40,7 +40,7 @@ func TestThePageOfTheAPILoadsNothingFromElsewhere(t *testing.T) {
 		t.Errorf("the page has %q", found)
 	}
 	for path := range dashboard.Pages() {
-		text := get(t, path).Body.String()
+		text := shown(t, path).Body.String()
 		switch {
 		case strings.HasSuffix(path, ".css"):
 			for _, match := range regexp.MustCompile(`(?i)@import|url\(\s*["']?([^"')]{0,30})`).FindAllStringSubmatch(text, -1) {
@@ -63,7 +63,7 @@ func TestThePageOfTheAPIMayDoLittle(t *testing.T) {
 		if !strings.HasPrefix(path, "/docs") {
 			continue
 		}
-		policy := get(t, path).Header().Get("Content-Security-Policy")
+		policy := shown(t, path).Header().Get("Content-Security-Policy")
 		for _, directive := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"} {
 			if !strings.Contains(policy+";", directive+";") {
 				t.Errorf("%s: the policy %q has no %s", path, policy, directive)
@@ -77,7 +77,7 @@ func TestThePageOfTheAPIMayDoLittle(t *testing.T) {
 
 func TestWhatIsCopiedHasItsLicenceBesideIt(t *testing.T) {
 	for path, word := range map[string]string{"/docs/swagger-ui/LICENSE.txt": "Apache License", "/docs/swagger-ui/NOTICE.txt": "swagger-ui", "/docs/swagger-ui/swagger-ui-bundle.js.LICENSE.txt": "MIT"} {
-		if !strings.Contains(get(t, path).Body.String(), word) {
+		if !strings.Contains(shown(t, path).Body.String(), word) {
 			t.Errorf("%s does not say %q", path, word)
 		}
 	}

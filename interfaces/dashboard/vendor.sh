@@ -12,6 +12,9 @@ swagger-ui-dist swagger-ui-bundle.js.LICENSE.txt web/docs/swagger-ui/swagger-ui-
 swagger-ui-dist swagger-ui.css                   web/docs/swagger-ui/swagger-ui.css
 swagger-ui-dist LICENSE                          web/docs/swagger-ui/LICENSE.txt
 swagger-ui-dist NOTICE                           web/docs/swagger-ui/NOTICE.txt
+uplot dist/uPlot.iife.min.js web/dashboard/uplot/uPlot.iife.min.js
+uplot dist/uPlot.min.css     web/dashboard/uplot/uPlot.min.css
+uplot LICENSE                web/dashboard/uplot/LICENSE.txt
 '
 
 npm ci --ignore-scripts --silent

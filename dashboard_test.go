@@ -1,0 +1,276 @@
+package ratelimitlog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+
+	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/infrastructure/servicetest"
+)
+
+func (b *tab) signIn() {
+	b.t.Helper()
+	b.open("/dashboard#token=" + auditToken)
+	b.settled()
+}
+
+func (b *tab) settled() {
+	b.t.Helper()
+	b.wait("!document.querySelector('#board').hidden && !document.querySelector('#board [aria-busy=true]') && !document.querySelector('#banner').textContent")
+}
+
+func (b *tab) seen(selector, text string) {
+	b.t.Helper()
+	b.wait("document.querySelector(%[1]q)?.offsetParent && document.querySelector(%[1]q).innerText.includes(%[2]q)", selector, text)
+}
+
+func (b *tab) column(table string, i int) []string {
+	b.t.Helper()
+	return eval[[]string](b, fmt.Sprintf("[...document.querySelectorAll(%q)].map(row => row.cells[%d].textContent.trim())", table+" tbody tr", i))
+}
+
+func serveDashboard(t *testing.T, change func(*ratelimitlog.Config)) *service {
+	t.Helper()
+	return servePoliciesWith(t, `policies:
+  default: {limit: 3, window: 1d}
+  login: {limit: 5, window: 1d}
+  dark: {limit: 1, window: 1d, shadow: true}
+  sampled: {limit: 9, window: 1d, audit: {sample: 0.5}}
+`, func(c *ratelimitlog.Config) {
+		c.Now, c.AuditToken = time.Now, auditToken
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+func (s *service) hit(t testing.TB, key, policy string, n int) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"key": key, "policies": []string{policy}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if a := s.post(t, "/v1/hits", string(body)); a.status != 200 && a.status != 429 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+}
+
+func TestTheDashboardTellsWhoWasRefusedMostByWhatAndUntilWhen(t *testing.T) {
+	s := serveDashboard(t, nil)
+	s.hit(t, "alice", "default", 9) // 3 allowed, 6 refused
+	s.hit(t, "mallory", "login", 25)
+	s.hit(t, "busy", "login", 5)
+	s.hit(t, "guest", "dark", 4)
+	b := newTab(t, s.url)
+	call(b, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kathmandu"})
+	b.signIn()
+	b.want("document.querySelector('#zone').textContent.match(/Asia.Kath?mandu, now UTC.05:45/)")
+	b.seen("#refused-sum", "29")
+	b.seen("#allowed-sum", "14")
+	b.want("document.querySelector('#throughput .chart canvas').getContext('2d').getImageData(0, 0, 2000, 500).data.some(n => n > 0)")
+	b.want("document.querySelector('#throughput .chart').ariaLabel.includes('29 refused')")
+	for selector, want := range map[string][]string{"#policies": {"login", "default", "dark in shadow: refused nobody"}, "#keys": {"mallory", "alice", "guest"}} {
+		if got := b.column(selector, 0); strings.Join(got, ", ") != strings.Join(want, ", ") {
+			t.Errorf("%s: %q, want %q", selector, got, want)
+		}
+	}
+	if got := b.column("#keys", 1); got[0] != "20" {
+		t.Errorf("refused: %q", got)
+	}
+	b.seen("#keys .shadows", "policies in shadow")
+	b.choose("#keys-order", "units")
+	b.seen("#keys tbody", "busy")
+	b.choose("#scope-policy", "dark")
+	b.wait("!document.querySelector('#keys tbody').innerText.includes('mallory') && document.querySelector('#keys tbody').innerText.includes('guest')")
+	b.choose("#scope-policy", "")
+	b.seen("#keys tbody", "mallory")
+
+	b.click("#keys tbody tr button") // mallory's
+	b.seen("#explain-title", "mallory under login")
+	b.want("document.activeElement.id === 'inspect-title'")
+	b.seen("#words", "mallory was refused at")
+	b.seen("#words", "by policy login: 5 of 5 units")
+	e := s.explain(t, "key=mallory&policy=login")
+	passes := instant(t, *e.Passes).In(time.FixedZone("", (5*60+45)*60))
+	b.wait("/^Passes again at .*%s \\(UTC.05:45\\), in \\d+ (h|min|s).*, if nobody else asks first.$/.test(document.querySelector('#again').textContent)", passes.Format("15:04:05"))
+	b.seen("#history-title", "History of mallory under login")
+	b.seen("#history .summary", "25 requests")
+	b.seen("#history .summary", "20 were refused")
+	b.seen("#history .summary", "5 of 5 units were used in a window of fixed 1d.")
+	b.want("document.querySelector('#history .chart canvas')")
+	b.click("#history summary")
+	b.seen("#history table", "refused")
+	if a := b.address(); a.Fragment == "" || strings.Contains(a.String(), auditToken) || !strings.Contains(a.Fragment, "key=mallory") {
+		t.Errorf("the address is %s", a)
+	}
+
+	// The address can be kept: it shows the same, and back goes back.
+	other := newTab(t, s.url)
+	other.open("/dashboard#" + b.address().Fragment + "&token=" + auditToken)
+	other.seen("#explain-title", "mallory under login")
+	eval[bool](b, "history.back(), true")
+	b.wait("document.querySelector('#explain').hidden")
+	b.want("!location.hash.includes('mallory')")
+}
+
+func TestTheDashboardIsLiveUntilItIsPaused(t *testing.T) {
+	s := serveDashboard(t, nil)
+	s.hit(t, "first", "default", 1)
+	b := newTab(t, s.url, fast, "document.addEventListener('DOMContentLoaded', () => document.documentElement.dataset.loads = 1)")
+	b.signIn()
+	eval[bool](b, "document.documentElement.dataset.same = 'page', true")
+	b.seen("#calls tbody tr:first-child", "first")
+	s.hit(t, "second", "default", 7)
+	b.seen("#calls tbody", "second")
+	b.seen("#keys tbody tr:first-child", "second")
+	b.seen("#policies tbody tr:first-child", "default")
+	b.seen("#refused-sum", "4")
+	b.wait("document.querySelector('#refused-now').textContent !== '0/s'")
+	b.want("document.documentElement.dataset.same === 'page'")
+
+	// What has the focus keeps it.
+	s.hit(t, "third", "default", 5)
+	b.seen("#keys tbody tr:nth-child(2)", "third")
+	eval[bool](b, "document.querySelector('#keys tbody tr:nth-child(2) button').focus(), true")
+	s.hit(t, "third", "default", 9)
+	b.seen("#keys tbody tr:first-child", "third")
+	b.want("document.activeElement.textContent === 'third'")
+
+	b.click("#pause")
+	b.want("document.querySelector('#pause').ariaPressed === 'true' && document.querySelector('#freshness').textContent.startsWith('Paused')")
+	eval[bool](b, "new Promise(done => setTimeout(done, 2000, true))") // until what is under way is answered
+	before := len(b.requests())
+	s.hit(t, "fourth", "default", 1)
+	eval[bool](b, "new Promise(done => setTimeout(done, 20000, true))") // ten times the pace
+	if asked := b.requests()[before:]; len(asked) > 0 {
+		t.Errorf("paused, the page asked %q", asked)
+	}
+	b.want("!document.querySelector('#calls').innerText.includes('fourth')")
+	b.click("#pause")
+	b.seen("#calls tbody", "fourth")
+}
+
+func TestTheDashboardsRequestsNeverOverlap(t *testing.T) {
+	s := serveDashboard(t, nil)
+	s.hit(t, "k", "default", 1)
+	b := newTab(t, s.url, fast, `{
+		const real = fetch, under = {}
+		most = 0
+		fetch = async (address, options) => {
+			const key = address.split('?')[0] + (/by=[a-z]+/.exec(address) ?? '') + (/order=[a-z]+/.exec(address) ?? '') + (/limit=\d+/.exec(address) ?? '') + (/to=/.exec(address) ?? '')
+			under[key] = (under[key] ?? 0) + 1
+			most = Math.max(most, under[key])
+			await new Promise(done => setTimeout(done, 4000)) // twice the pace
+			try { return await real(address, options) } finally { under[key]-- }
+		}
+	}`)
+	b.signIn()
+	s.hit(t, "another", "default", 1)
+	b.seen("#calls tbody", "another")
+	// Two panels ask which policies refuse.
+	if most := eval[int](b, "most"); most < 1 || most > 2 {
+		t.Errorf("%d requests of a kind at a time", most)
+	}
+}
+
+func TestTheDashboardOfAnEmptyLogSaysHowToBegin(t *testing.T) {
+	s := serveDashboard(t, nil)
+	b := newTab(t, s.url, fast)
+	b.signIn()
+	b.seen("#empty", "Nothing has been asked yet")
+	b.seen("#curl", "curl -i -H 'X-Client-Key: alice' "+s.url+"/ping")
+	b.seen("#policies .none", "No policy refused anything in the last hour.")
+	b.seen("#keys .none", "No key was refused in the last hour.")
+	s.ping(t, "alice")
+	b.wait("document.querySelector('#empty').hidden && document.querySelector('#allowed-sum').textContent === '1'")
+}
+
+func TestTheDashboardOutlivesItsStoreAndItsServer(t *testing.T) {
+	store := servicetest.NewPostgresServer(t)
+	store.Start()
+	s := serveDashboard(t, func(c *ratelimitlog.Config) { c.DSN, c.Migrate = store.DSN(), true })
+	s.hit(t, "before", "default", 5)
+	b := newTab(t, s.url, fast)
+	b.signIn()
+	b.seen("#keys tbody", "before")
+	b.failuresMayBeTold()
+	store.Kill()
+	b.wait("/^The server answers 503: .*What is shown is old, of \\d\\d:\\d\\d:\\d\\d. The page keeps asking.$/.test(document.querySelector('#banner').textContent)")
+	b.want("document.documentElement.classList.contains('old') && document.querySelector('#freshness').textContent.startsWith('Old: of')")
+	b.want("document.querySelector('#keys tbody').innerText.includes('before') && document.querySelector('#calls tbody').innerText.includes('before')")
+	late := newTab(t, s.url, fast) // opened meanwhile
+	late.failuresMayBeTold()
+	late.open("/dashboard#token=" + auditToken)
+	late.wait("document.querySelector('#banner').textContent.startsWith('The server answers 503: ') && !document.querySelector('#board').hidden")
+	store.Start()
+	late.settled()
+	late.seen("#keys tbody", "before")
+	b.settled()
+	b.want("!document.documentElement.classList.contains('old') && document.querySelector('#freshness').textContent.startsWith('Live')")
+	for s.post(t, "/v1/hits", `{"key":"after","policies":["default"]}`).status == 503 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.seen("#calls tbody", "after")
+	s.stop()
+	b.wait("document.querySelector('#banner').textContent.startsWith('The server cannot be reached. What is shown is old')")
+	b.want("document.querySelector('#calls tbody').innerText.includes('after')")
+}
+
+func TestTheDashboardSaysWhereTheLogIsPartial(t *testing.T) {
+	s := serveDashboard(t, nil)
+	s.hit(t, "k", "sampled", 40)
+	b := newTab(t, s.url)
+	b.signIn()
+	b.seen("#throughput .partial", "Partial")
+	b.seen("#keys .partial", "Partial")
+}
+
+func TestTheDashboardWorksBelowAProxysPrefix(t *testing.T) {
+	s := serveDashboard(t, nil)
+	s.hit(t, "k", "default", 5)
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/limits", httputil.NewSingleHostReverseProxy(at)))
+	defer proxy.Close()
+	b := newTab(t, proxy.URL+"/limits")
+	b.signIn()
+	b.seen("#keys tbody", "k")
+	b.want("document.querySelector('#throughput canvas')")
+}
+
+func TestTheDashboardPaintsAtOnce(t *testing.T) {
+	address := os.Getenv("RATELIMITLOG_DASHBOARD")
+	if address == "" {
+		t.Skip("RATELIMITLOG_DASHBOARD names no address")
+	}
+	base, _, _ := strings.Cut(address, "/dashboard")
+	for range 5 {
+		t.Run("", func(t *testing.T) { // whose tab is closed before the next
+			b := newTab(t, base)
+			b.open(strings.TrimPrefix(address, base))
+			b.wait("performance.getEntriesByName('first-contentful-paint').length")
+			painted := eval[float64](b, "performance.getEntriesByName('first-contentful-paint')[0].startTime")
+			b.settled()
+			filled := eval[float64](b, "performance.now()")
+			requests := eval[[]string](b, "performance.getEntriesByType('resource').filter(e => e.name.includes('/v1/')).map(e => `${e.name.replace(/.*\\/v1/, '/v1')} ${Math.round(e.duration)} ms`)")
+			t.Logf("first contentful paint %.0f ms, all panels %.0f ms\n\t%s", painted, filled, strings.Join(requests, "\n\t"))
+			if painted > 500 {
+				t.Errorf("first paint after %.0f ms", painted)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+// Looks into one key: its explanation and its history.
+
+import {ask, Problem} from './api.js';
+import {$, say, setText, show} from './dom.js';
+import {explain} from './explain.js';
+import {fromField, toField} from './format.js';
+import {load as loadHistory} from './history.js';
+import {change, view} from './view.js';
+
+const searched = 20; // refused calls among which one is looked for that no shadow refused
+let asked = null; // {key, policy, at}: what is looked into; policy and at '' if they are to be found
+let found = null; // the same with what was found, once it was
+
+export class Inspector {
+  constructor(poller) {
+    const wanted = () => asked !== null;
+    this.explaining = poller.panel($('#explain'), (signal) => this.#explain(signal), {wanted, every: 10_000});
+    this.recalling = poller.panel($('#history'), (signal) => loadHistory(found, signal), {wanted: () => found !== null && found.policy !== ''});
+    $('#inspect-form').addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.open({key: $('#inspect-key').value, policy: $('#inspect-policy').value, at: fromField($('#inspect-at').value)});
+    });
+  }
+
+  /** Looks into a key, and moves the focus there. */
+  open(what) {
+    this.#look(what);
+    $('#inspect-title').focus();
+    $('#inspect').scrollIntoView();
+  }
+
+  /** Looks into what the view says, which may be nothing. */
+  take() {
+    if (view.key === (found?.key ?? '') && view.policy === (found?.policy ?? '') && view.at === (found?.at ?? '')) return;
+    if (view.key) this.#look({key: view.key, policy: view.policy, at: view.at});
+    else this.close();
+  }
+
+  close() {
+    asked = found = null;
+    this.explaining.stop();
+    this.recalling.stop();
+    show($('#explain'), false);
+    show($('#history'), false);
+    for (const place of ['#explain-title', '#again', '#words', '#history-title', '#history tbody', '#history .summary']) $(place).replaceChildren();
+  }
+
+  #look({key, policy = '', at = ''}) {
+    this.close();
+    asked = {key, policy, at};
+    $('#inspect-policy').value = policy;
+    $('#inspect-key').value = key;
+    $('#inspect-at').value = toField(at);
+    show($('#explain'), true); // for a problem to be told
+    this.explaining.ask({anew: true});
+  }
+
+  async #explain(signal) {
+    const question = asked;
+    const first = found === null;
+    const wanted = found ?? await lastRefusal(question, signal);
+    const told = await explain(wanted, signal);
+    if (question !== asked || !first) return;
+    // The server tells the key as it has it: hashed, if it hashes keys.
+    found = {key: told.key, policy: told.policy, at: wanted.at};
+    $('#inspect-key').value = found.key;
+    $('#inspect-policy').value = found.policy;
+    change(found, {step: true});
+    say('Explained.');
+    this.recalling.ask({anew: true});
+  }
+}
+
+/** Finds the last refusal, where no time was said. */
+async function lastRefusal({key, policy, at}, signal) {
+  if (!key) throw new Problem(422, 'A key is needed.');
+  if (at) return {key, policy, at};
+  const {calls} = await ask('v1/calls', {key, policy, allowed: false, limit: searched}, signal);
+  const call = calls.find((c) => !c.shadow) ?? calls[0];
+  return call ? {key, policy: call.policy, at: call.called_at} : {key, policy, at};
+}

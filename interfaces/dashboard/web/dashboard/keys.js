@@ -1,0 +1,38 @@
+// The keys that were refused most, or asked most.
+
+import {ask, now} from './api.js';
+import {$, button, el, foreign, setRows, setText, show} from './dom.js';
+import {rfc3339, units} from './format.js';
+import {inShadow, shareCell} from './policies.js';
+import {tellPartial} from './poll.js';
+import {spans, view} from './view.js';
+
+const panel = $('#keys');
+
+/** Makes load, which fills the panel; open(key) is what the button of a key does. */
+export function loader(open) {
+  return async (signal) => {
+    const span = spans[view.span], from = rfc3339(now() - span.length);
+    const [usage, refusing] = await Promise.all([
+      ask('v1/usage', {by: 'key', order: view.order, policy: view.scope, from}, signal),
+      ask('v1/usage', {by: 'policy', order: 'refused', policy: view.scope, from}, signal),
+    ]);
+    const shadows = await inShadow(refusing.usage.map((group) => group.policy));
+    signal.throwIfAborted();
+    tell(usage, span, open);
+    show($('.shadows', panel), shadows.length > 0);
+    setText($('.shadows', panel), `Refused units are also those of policies in shadow, which refused nobody: ${shadows.join(', ')}. Choose a policy above to see it alone.`);
+  };
+}
+
+function tell(usage, span, open) {
+  show($('table', panel), usage.usage.length > 0);
+  show($('.none', panel), usage.usage.length === 0);
+  setText($('.none', panel), view.order === 'refused' ? `No key was refused in the ${span.words}.` : `No key asked in the ${span.words}.`);
+  setRows($('tbody', panel), usage.usage, (group) => group.key, (group) => el('tr', {},
+    el('th', {scope: 'row'}, button({class: 'link'}, () => open(group.key), foreign(group.key))),
+    el('td', {class: 'number'}, units(group.refused)),
+    el('td', {class: 'number'}, units(group.allowed)),
+    shareCell(group)));
+  tellPartial(panel, usage.partial);
+}
