@@ -214,9 +214,16 @@ func TestTheDashboardOutlivesItsStoreAndItsServer(t *testing.T) {
 	late.failuresMayBeTold()
 	late.open("/dashboard#token=" + auditToken)
 	late.wait("document.querySelector('#banner').textContent.startsWith('The server answers 503: ') && !document.querySelector('#board').hidden")
+	searching := newTab(t, s.url, fast)
+	searching.failuresMayBeTold()
+	searching.open("/dashboard#f.path=/v1/hits&token=" + auditToken)
+	searching.seen("#calls .problem", "say a time or a key too") // which might be why
 	store.Start()
 	late.settled()
 	late.seen("#keys tbody", "before")
+	searching.settled()
+	searching.seen("#calls tbody", "before")
+	searching.want("!document.querySelector('#calls .problem').textContent")
 	b.settled()
 	b.want("!document.documentElement.classList.contains('old') && document.querySelector('#freshness').textContent.startsWith('Live')")
 	for s.post(t, "/v1/hits", `{"key":"after","policies":["default"]}`).status == 503 {
