@@ -60,6 +60,7 @@ func TestTheDashboardHasNoFindingsOfAxe(t *testing.T) {
 	}
 }
 
+// A walk with the keyboard alone: sign in, take the first key, filter, pause.
 func TestTheDashboardNeedsNoMouse(t *testing.T) {
 	s := serveDashboard(t, nil)
 	s.hit(t, "alice", "default", 9)

@@ -12,6 +12,7 @@ import (
 	"github.com/nene2-ft/ratelimitlog"
 )
 
+// hostile are keys as a client may send them, all within what a key may be.
 var hostile = []string{
 	`<img src=x onerror=alert(1)>`, `'"></script><script>alert(1)</script>`, `javascript:alert(1)`, `{{7*7}}${7*7}`, `" onfocus="alert(1)" autofocus="`,
 	"\u202egnp.exe", "שלום עולם", strings.Repeat("W", 512), strings.Repeat("é ", 170) + "!", "a\u200bb", "  blanks  ", "&lt;b&gt;", `__proto__`, `constructor`, `%3Cb%3E&a=b#c`, "'; DROP TABLE api_calls; --",
@@ -68,6 +69,8 @@ func wantNoSidewaysScroll(b *tab) {
 	}
 }
 
+// The policy of the page lets nothing run that is not a file of the server's, and the
+// page has nothing that would need more.
 func TestTheDashboardsPolicyIsStrict(t *testing.T) { // case 161
 	s := serveDashboard(t, nil)
 	a := s.request(t, "GET", "/dashboard")

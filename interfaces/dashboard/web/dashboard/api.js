@@ -6,6 +6,7 @@ export class Problem extends Error {
     super(detail);
     this.status = status;
     this.retryAfter = retryAfter; // seconds
+    this.apart = false; // whether it says nothing of the server, only of what was asked
   }
 
   /** Whether another token is needed before asking again makes sense. */

@@ -1,6 +1,6 @@
 // The list of calls, filtered, in pages. The first page is kept current.
 
-import {ask, Problem} from './api.js';
+import {ask} from './api.js';
 import {$, button, el, foreign, say, setRows, setText, show} from './dom.js';
 import {fromField, time, toField, units} from './format.js';
 import {change, filters, view} from './view.js';
@@ -59,7 +59,11 @@ export class Calls {
       from: view['f.from'], to: view['f.to'], ...outcomes[view['f.outcome']], limit: pageSize,
     };
     const page = await ask('v1/calls', {...question, cursor: this.#cursor}, signal).catch((problem) => {
-      throw problem.status === 503 && (question.path || question.request_id) ? new Problem(422, `${problem.message} To look through all calls for a path or a request ID may take too long: say a time, or a key.`) : problem;
+      if (problem.status === 503 && (question.path || question.request_id)) {
+        problem.apart = true;
+        problem.message += ' To look through all calls for a path or a request ID may take too long: say a time or a key too.';
+      }
+      throw problem;
     });
     if (question.key && page.calls[0]) {
       view['f.key'] = page.calls[0].key; // as the server has it: hashed, if it hashes keys

@@ -20,10 +20,17 @@ export async function explain({key, policy, at}, signal) {
   return told;
 }
 
+/** Shows nothing. */
+export function forget() {
+  passes = null;
+  show(panel, false);
+  for (const place of ['#explain-title', '#again', '#words']) $(place).replaceChildren();
+}
+
 /** Says when the key passes; the seconds run. */
 function tellAgain() {
   const place = $('#again');
-  if (!passes || panel.hidden) return;
+  if (!passes) return;
   if (passes.never) {
     setText(place, passes.blocked ? 'Never passes as it is: the limit is 0.' : 'When it passes cannot be told: nothing is in force that could be looked at.');
     return;

@@ -24,6 +24,12 @@ export async function load({key, policy}, signal) {
     el('td', {class: 'number'}, units(used(call))), el('td', {class: 'number'}, units(call.limit ?? '–'))));
 }
 
+/** Shows nothing. */
+export function forget() {
+  show(panel, false);
+  for (const place of ['#history-title', '#history tbody', '#history .summary']) $(place).replaceChildren();
+}
+
 const used = (call) => call.kind === 'reset' ? 0 : call.count - call.refused;
 
 function words(calls) {

@@ -1,10 +1,10 @@
 // Looks into one key: its explanation and its history.
 
 import {ask, Problem} from './api.js';
-import {$, say, setText, show} from './dom.js';
-import {explain} from './explain.js';
+import {$, say, show} from './dom.js';
+import {explain, forget as forgetExplanation} from './explain.js';
 import {fromField, toField} from './format.js';
-import {load as loadHistory} from './history.js';
+import {forget as forgetHistory, load as loadHistory} from './history.js';
 import {change, view} from './view.js';
 
 const searched = 20; // refused calls among which one is looked for that no shadow refused
@@ -40,9 +40,8 @@ export class Inspector {
     asked = found = null;
     this.explaining.stop();
     this.recalling.stop();
-    show($('#explain'), false);
-    show($('#history'), false);
-    for (const place of ['#explain-title', '#again', '#words', '#history-title', '#history tbody', '#history .summary']) $(place).replaceChildren();
+    forgetExplanation();
+    forgetHistory();
   }
 
   #look({key, policy = '', at = ''}) {

@@ -126,14 +126,14 @@ class Panel {
 
   #after(problem, took) {
     const own = $('.problem', this.element);
-    setText(own, problem?.isOfQuestion ? problem.message : '');
+    setText(own, problem?.isOfQuestion || problem?.apart ? problem.message : '');
     if (problem && problem.status === undefined) throw problem; // a fault of this page
     if (!problem || problem.isOfQuestion) {
       this.#failures = 0;
       this.told.done();
     } else {
       this.#failures++;
-      this.told.failed(problem);
+      if (!problem.apart) this.told.failed(problem);
     }
     if (!this.told.isLive() || problem?.isOfQuestion) return;
     const wait = problem ? Math.max(pace * 2 ** (this.#failures - 1), problem.retryAfter * 1000) : Math.max(this.every, 4 * took);
