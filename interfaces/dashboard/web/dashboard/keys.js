@@ -3,7 +3,7 @@
 import {ask, now} from './api.js';
 import {$, button, el, foreign, setRows, setText, show} from './dom.js';
 import {rfc3339, units} from './format.js';
-import {inShadow, shareCell} from './policies.js';
+import {shareCell} from './policies.js';
 import {tellPartial} from './poll.js';
 import {spans, view} from './view.js';
 
@@ -13,15 +13,10 @@ const panel = $('#keys');
 export function loader(open) {
   return async (signal) => {
     const span = spans[view.span], from = rfc3339(now() - span.length);
-    const [usage, refusing] = await Promise.all([
-      ask('v1/usage', {by: 'key', order: view.order, policy: view.scope, from}, signal),
-      ask('v1/usage', {by: 'policy', order: 'refused', policy: view.scope, from}, signal),
-    ]);
-    const shadows = await inShadow(refusing.usage.map((group) => group.policy));
-    signal.throwIfAborted();
+    const usage = await ask('v1/usage', {by: 'key', order: view.order, policy: view.scope, from}, signal);
     tell(usage, span, open);
-    show($('.shadows', panel), shadows.length > 0);
-    setText($('.shadows', panel), `Refused units are also those of policies in shadow, which refused nobody: ${shadows.join(', ')}. Choose a policy above to see it alone.`);
+    show($('.shadows', panel), usage.shadow.length > 0 && usage.refused > 0);
+    setText($('.shadows', panel), `Refused units are also those of policies in shadow, which may have passed: ${usage.shadow.join(', ')}. Choose a policy above to see it alone.`);
   };
 }
 

@@ -1,4 +1,4 @@
-// Which policies refuse, and which of them only would.
+// Which policies refuse, and which of them may only have said so.
 
 import {ask, now} from './api.js';
 import {$, el, foreign, setRows, setText, show} from './dom.js';
@@ -6,40 +6,21 @@ import {rfc3339, share, units} from './format.js';
 import {tellPartial} from './poll.js';
 import {spans, view} from './view.js';
 
-const top = 20, remembered = 30e3; // milliseconds
+const top = 20;
 const panel = $('#policies');
-const shadows = new Map(); // by policy: whether it is in shadow, as a promise, and when that was asked
-
-/** Which of these policies were in shadow at their last hit: what they refused passed. */
-export async function inShadow(names) {
-  const looks = await Promise.all(names.map(look));
-  return names.filter((_, i) => looks[i]);
-}
-
-/** Looks whether a policy is in shadow, unless that is known. */
-function look(policy) {
-  const known = shadows.get(policy);
-  if (known && Date.now() - known.at < remembered) return known.answer;
-  const answer = ask('v1/calls', {policy, kind: 'hit', limit: 1}).then(({calls}) => Boolean(calls[0]?.shadow));
-  shadows.set(policy, {answer, at: Date.now()});
-  answer.catch(() => shadows.delete(policy));
-  return answer;
-}
 
 export async function load(signal) {
   const span = spans[view.span];
   const usage = await ask('v1/usage', {by: 'policy', order: 'refused', top, policy: view.scope, from: rfc3339(now() - span.length)}, signal);
-  const shadowed = await inShadow(usage.usage.map((group) => group.policy));
-  signal.throwIfAborted();
-  tell(usage, span, shadowed);
+  tell(usage, span);
 }
 
-function tell(usage, span, shadowed) {
+function tell(usage, span) {
   show($('table', panel), usage.usage.length > 0);
   show($('.none', panel), usage.usage.length === 0);
   setText($('.none', panel), `No policy refused anything in the ${span.words}.`);
   setRows($('tbody', panel), usage.usage, (group) => group.policy, (group) => el('tr', {},
-    el('th', {scope: 'row'}, foreign(group.policy), ...(shadowed.includes(group.policy) ? [' ', el('span', {class: 'tag'}, 'in shadow: refused nobody')] : [])),
+    el('th', {scope: 'row'}, foreign(group.policy), ...(usage.shadow.includes(group.policy) ? [' ', el('span', {class: 'tag'}, 'in shadow: what it refused may have passed')] : [])),
     el('td', {class: 'number'}, units(group.refused)),
     el('td', {class: 'number'}, units(group.allowed)),
     shareCell(group)));
