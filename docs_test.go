@@ -289,15 +289,6 @@ func shadowRecipe(t *testing.T, file string) {
 	}
 }
 
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 10 s", what)
-		}
-	}
-}
-
 func guide(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("docs/policies.md")

@@ -164,7 +164,7 @@ func TestMetricsGoOnThroughReloads(t *testing.T) { // case 169
 	s := serve(t, func(c *ratelimitlog.Config) { c.PolicyFile, c.ReloadEvery = file, time.Millisecond })
 	reloads := func(outcome string, n float64) {
 		t.Helper()
-		waitFor(t, "a reload", func() bool { return s.metrics(t)[fmt.Sprintf("ratelimitlog_reloads_total{outcome=%q}", outcome)] == n })
+		eventually(t, "a reload", func() bool { return s.metrics(t)[fmt.Sprintf("ratelimitlog_reloads_total{outcome=%q}", outcome)] == n })
 	}
 	reloads("success", 1) // at the start
 	s.ping(t, "a")
@@ -229,7 +229,7 @@ func TestAnOutageIsCounted(t *testing.T) {
 		t.Errorf("%v failed commits", failed)
 	}
 	store.fail(nil)
-	waitFor(t, "the store is back", func() bool { return s.metrics(t)["ratelimitlog_store_down"] == 0 })
+	eventually(t, "the store is back", func() bool { return s.metrics(t)["ratelimitlog_store_down"] == 0 })
 	s.wantMetrics(t, map[string]float64{"store_outages_total": 1})
 }
 
@@ -244,7 +244,7 @@ func TestTheSizeOfTheLogIsExported(t *testing.T) {
 		}
 		rows := func(n float64) {
 			t.Helper()
-			waitFor(t, "the rows of the log", func() bool { return s.metrics(t)["ratelimitlog_log_rows"] == n })
+			eventually(t, "the rows of the log", func() bool { return s.metrics(t)["ratelimitlog_log_rows"] == n })
 		}
 		rows(21) // with the one about the policy
 		s.wantMetrics(t, map[string]float64{"calls_logged_total": 21, "calls_pruned_total": 0})

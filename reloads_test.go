@@ -153,7 +153,7 @@ func TestRulesThatAreLoggedLateTellWhenTheyCameIntoForce(t *testing.T) {
 	}
 	mustExec(t, dsn, `CREATE TRIGGER full BEFORE INSERT ON api_calls BEGIN SELECT RAISE(ABORT, 'the log is full'); END`)
 	s := serve(t, func(c *ratelimitlog.Config) { withTokens(c); c.DSN = dsn })
-	waitFor(t, "the log has refused the rules", func() bool { return strings.Contains(s.log.String(), "the log is full") })
+	eventually(t, "the log has refused the rules", func() bool { return strings.Contains(s.log.String(), "the log is full") })
 	s.clock.advance(time.Hour)
 	mustExec(t, dsn, `DROP TRIGGER full`)
 	for _, call := range s.rulesInLog(t) {
@@ -179,7 +179,7 @@ func TestTheLogKnowsRulesBeforeTheyAreInForce(t *testing.T) {
 	s.rulesInLog(t)
 	for n, audit := range []string{"off", "refused", "allowed", "off", "refused", "allowed"} {
 		write(audit)
-		waitFor(t, "the policy is in force", func() bool { return strings.Contains(s.request(t, "GET", "/v1/policies").body, `"log":"`+audit+`"`) })
+		eventually(t, "the policy is in force", func() bool { return strings.Contains(s.request(t, "GET", "/v1/policies").body, `"log":"`+audit+`"`) })
 		calls := callsOf(t, s, domain.CallQuery{Kinds: []domain.CallKind{domain.CallPolicySet}, Limit: 1})
 		if len(calls) != 1 || calls[0].Coverage != audit {
 			t.Errorf("change %d: the log says %+v, in force is %s", n, calls, audit)

@@ -209,3 +209,13 @@ func decodeJSON(t testing.TB, text string, into any) {
 		t.Fatalf("%q: %v", text, err)
 	}
 }
+
+// eventually waits until something is so that the server does by itself.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}

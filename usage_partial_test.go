@@ -21,7 +21,7 @@ func TestUsageSaysWhatItMayLack(t *testing.T) {
 	for range 3 {
 		s.do(t, "POST", "/v1/hits", `{"key":"k","policies":["default","quiet","kept"]}`)
 	}
-	waitFor(t, "the policies are in the log", func() bool {
+	eventually(t, "the policies are in the log", func() bool {
 		return len(callsOf(t, s, domain.CallQuery{Kinds: []domain.CallKind{domain.CallPolicySet}, Limit: 10})) == 3
 	})
 	s.clock.advance(time.Second)
@@ -36,7 +36,7 @@ func TestUsageSaysWhatItMayLack(t *testing.T) {
 	want("quiet", "0", "true")
 	want("kept", "3", "false")
 	s.clock.advance(2 * time.Hour)
-	waitFor(t, "what is old is pruned", func() bool {
+	eventually(t, "what is old is pruned", func() bool {
 		return len(callsOf(t, s, domain.CallQuery{Policy: "default", Kinds: []domain.CallKind{domain.CallHit}, Limit: 10})) == 0
 	})
 	want("default", "0", "true")
@@ -74,16 +74,6 @@ func TestUsageNamesThePoliciesThatWereInShadow(t *testing.T) {
 	} {
 		if a := s.do(t, "GET", "/v1/usage?"+query, ""); !strings.Contains(a.body, `"shadow":`+want+`,`) {
 			t.Errorf("%s: %s, want shadow %s", query, a.body, want)
-		}
-	}
-}
-
-// waitFor waits until something is so that the server does by itself.
-func waitFor(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for begun := time.Now(); !so(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > 20*time.Second {
-			t.Fatalf("not so after 20 s: %s", what)
 		}
 	}
 }

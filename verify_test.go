@@ -337,7 +337,7 @@ func TestWhatIsPrunedIsNoFault(t *testing.T) {
 			s.rulesInLog(t)
 			s.ping(t, "k")
 			s.clock.advance(time.Minute)
-			waitFor(t, "the only hit is pruned", func() bool { return hitsOf(t, s, "default") == 0 })
+			eventually(t, "the only hit is pruned", func() bool { return hitsOf(t, s, "default") == 0 })
 			config := s.config
 			found := verify(t, config)
 			wantFaults(t, found)
@@ -374,7 +374,7 @@ func TestWhatServersDidStaysChainedWhenHitsArePruned(t *testing.T) {
 	s.rulesInLog(t)
 	s.ping(t, "k")
 	s.clock.advance(time.Minute)
-	waitFor(t, "the only hit is pruned", func() bool { return hitsOf(t, s, "default") == 0 })
+	eventually(t, "the only hit is pruned", func() bool { return hitsOf(t, s, "default") == 0 })
 	s.stop()
 	mustExec(t, s.dsn, `UPDATE api_calls SET "limit" = 7 WHERE kind = 'policy_set'`)
 	wantFaults(t, verify(t, s.config), "default : the hash of the call does not fit")
