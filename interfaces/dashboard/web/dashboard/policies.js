@@ -20,7 +20,7 @@ function tell(usage, span) {
   show($('.none', panel), usage.usage.length === 0);
   setText($('.none', panel), `No policy refused anything in the ${span.words}.`);
   setRows($('tbody', panel), usage.usage, (group) => group.policy, (group) => el('tr', {},
-    el('th', {scope: 'row'}, foreign(group.policy), ...(usage.shadow.includes(group.policy) ? [' ', el('span', {class: 'tag'}, 'in shadow: what it refused may have passed')] : [])),
+    el('th', {scope: 'row'}, foreign(group.policy), ...(usage.shadow.includes(group.policy) ? [' ', el('span', {class: 'tag'}, 'in shadow: may have passed')] : [])),
     el('td', {class: 'number'}, units(group.refused)),
     el('td', {class: 'number'}, units(group.allowed)),
     shareCell(group)));
