@@ -76,12 +76,12 @@ func TestTheDashboardWorksBelowAProxysPrefix(t *testing.T) {
 	b.want("document.querySelector('#throughput canvas')")
 }
 
-// RATELIMITLOG_DASHBOARD names an address with a token, as serve --dev prints it, of a
+// RATELIMITLOG_TEST_DASHBOARD names an address with a token, as serve --dev prints it, of a
 // server whose dashboard is measured.
 func TestTheDashboardPaintsAtOnce(t *testing.T) {
-	address := os.Getenv("RATELIMITLOG_DASHBOARD")
+	address := os.Getenv("RATELIMITLOG_TEST_DASHBOARD")
 	if address == "" {
-		t.Skip("RATELIMITLOG_DASHBOARD names no address")
+		t.Skip("RATELIMITLOG_TEST_DASHBOARD names no address")
 	}
 	base, _, _ := strings.Cut(address, "/dashboard")
 	for range 5 {

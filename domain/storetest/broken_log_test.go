@@ -179,8 +179,8 @@ var brokenLogs = []broken{
 	{"loses the last call of a block", []string{"LongLog/a long log is paged through any filters"}, faults{matches: func(q domain.CallQuery, c domain.Call) bool {
 		return match(q, c) && c.ID%block != 0
 	}}},
-	{"adds up a block without its last call", []string{"LongLog/a long log is added up by anything, at once and later"}, faults{total: func(q domain.TotalQuery, c *domain.Call) bool {
-		return q.Matches(c) && c.ID%block != 0
+	{"adds up a block without its last calls", []string{"LongLog/a long log is added up by anything, at once and later"}, faults{total: func(q domain.TotalQuery, c *domain.Call) bool {
+		return q.Matches(c) && c.ID%block < block-8 // the very last may be no hit
 	}}},
 	{"adds up blocks that begin in the span", []string{"LongLog/a long log is added up by anything, at once and later"}, faults{sums: wholeBlocks}},
 	{"keeps the sums of what is pruned", []string{"LongLog/what is left of a long log is paged and added up"}, cachedSums()},
