@@ -279,18 +279,22 @@ func testPrune(t *testing.T, store, other domain.AuditLog) {
 		policy, beside := draw("p"), draw("p")
 		counter, counts := store.(domain.Counter)
 		s := slot("p", draw("key"), domain.Unlimited, at)
-		var appending atomic.Int64
+		var appending, prunes atomic.Int64
 		appending.Store(writers)
 		concurrently(writers+2, func(g int) {
 			if g >= writers {
 				pruner := []domain.CallPruner{pruner, other.(domain.CallPruner)}[g%2]
 				for appending.Load() > 0 && !t.Failed() {
 					pruneOnce(t, pruner, domain.Prune{Policy: policy, Before: at, Limit: 7})
+					prunes.Add(1)
 				}
 				return
 			}
 			defer appending.Add(-1)
 			for i := range each {
+				for prunes.Load() < int64(i) && !t.Failed() { // they shall come between
+					time.Sleep(50 * time.Microsecond)
+				}
 				old, young, neighbour := refused(policy, "k", "old"), allowed(policy, "k", fmt.Sprint(g, " ", i)), allowed(beside, "k", "/")
 				old.At, neighbour.At = at.Add(-time.Millisecond), at.Add(-time.Millisecond)
 				mustAppend(t, []domain.AuditLog{store, other}[g%2], old, young, neighbour)

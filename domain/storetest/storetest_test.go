@@ -48,7 +48,7 @@ func TestKitCatchesEveryBrokenStore(t *testing.T) {
 		for _, b := range slices.Concat(brokenStores, brokenLogs) {
 			t.Run(b.name, func(t *testing.T) {
 				t.Parallel()
-				failed := verdict(t, "--- FAIL: ", b.name, b.caught...)
+				failed := caught(t, b)
 				for _, test := range b.caught {
 					if !slices.Contains(failed, test) {
 						t.Errorf("%q does not catch it; these do: %q", test, failed)
@@ -63,17 +63,39 @@ func TestKitCatchesEveryBrokenStore(t *testing.T) {
 			})
 		}
 	})
-	for _, test := range verdict(t, "--- PASS: ", "") {
+	passed, ended := verdict(t, "--- PASS: ", "")
+	if ended != nil {
+		t.Errorf("the kit on the right store: %v", ended)
+	}
+	for _, test := range passed {
 		if catches[test] == "" {
 			t.Errorf("no broken store is caught by %q", test)
 		}
 	}
 }
 
+// tries is how often the kit is run on a broken store: that two get in each other's way
+// shows in nearly every run, not in each.
+const tries = 3
+
+// caught are the tests that catch a broken store, in one of the tries.
+func caught(t *testing.T, b broken) (failed []string) {
+	t.Helper()
+	missed := func(test string) bool { return !slices.Contains(failed, test) }
+	for try := 0; try == 0 || try < tries && slices.ContainsFunc(b.caught, missed); try++ {
+		tests, ended := verdict(t, "--- FAIL: ", b.name, b.caught...)
+		if (ended == nil) != (len(tests) == 0) {
+			t.Errorf("the kit failed at %q and ended with %v", tests, ended)
+		}
+		failed = append(failed, slices.DeleteFunc(tests, func(test string) bool { return !missed(test) })...)
+	}
+	return failed
+}
+
 // verdict runs the kit in a process of its own and returns the tests with a
-// verdict, those of them that have no tests within. To save time it runs only the
-// groups of the tests that are in need, or all if none are.
-func verdict(t *testing.T, verdict, broken string, need ...string) (tests []string) {
+// verdict, those of them that have no tests within, and how the process ended. To save
+// time it runs only the groups of the tests that are in need, or all if none are.
+func verdict(t *testing.T, verdict, broken string, need ...string) (tests []string, ended error) {
 	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
@@ -86,10 +108,7 @@ func verdict(t *testing.T, verdict, broken string, need ...string) (tests []stri
 	}
 	command := exec.CommandContext(t.Context(), binary, "-test.run=^TestKit$/^("+strings.Join(groups, "|")+")", "-test.v", "-test.timeout=30s")
 	command.Env = append(os.Environ(), brokenEnv+"="+broken)
-	out, err := command.CombinedOutput()
-	if failed := err != nil; failed != (broken != "") {
-		t.Errorf("the kit on the store %q ended with %v", broken, err)
-	}
+	out, ended := command.CombinedOutput()
 	if strings.Contains(string(out), "panic:") || strings.Contains(string(out), "fatal error:") {
 		t.Fatalf("the kit did not come to its end:\n%s", out[max(len(out)-8000, 0):])
 	}
@@ -99,5 +118,5 @@ func verdict(t *testing.T, verdict, broken string, need ...string) (tests []stri
 			tests = append(tests, strings.ReplaceAll(name[1], "_", " "))
 		}
 	}
-	return tests
+	return tests, ended
 }
