@@ -265,6 +265,14 @@ func TestTheSizeOfTheLogIsExported(t *testing.T) {
 	})
 }
 
+func TestTheFilesOfAPageAreCountedAsOne(t *testing.T) {
+	s := serve(t, nil)
+	for _, path := range []string{"/dashboard", "/dashboard/app.js", "/dashboard/uplot/uPlot.min.css", "/dashboard/nothing"} {
+		s.request(t, "GET", path)
+	}
+	s.wantMetrics(t, map[string]float64{`http_responses_total{code="200",route="/dashboard"}`: 3, `http_responses_total{code="404",route="other"}`: 1})
+}
+
 func TestMetricsCanBeLeftOut(t *testing.T) {
 	s := serve(t, func(c *ratelimitlog.Config) { c.NoMetrics = true })
 	if a := s.request(t, "GET", "/metrics"); a.status != 404 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -107,7 +108,7 @@ func New(log *zap.Logger, limiter *application.Limiter, history *application.His
 	s.open("/openapi.yaml", s.description)
 	for path, page := range options.Pages {
 		answer := adaptor.HTTPHandler(page)
-		s.open(path, func(c *fiber.Ctx, _ asked) error { return answer(c) })
+		s.app.Get(path, s.around(firstOf(path), func(c *fiber.Ctx, _ asked) error { return answer(c) }))
 	}
 	s.handle(fiber.MethodPost, "/v1/hits", s.only(client, s.hits))
 	s.get("/v1/counters", s.only(client, s.counters))
@@ -122,6 +123,15 @@ func New(log *zap.Logger, limiter *application.Limiter, history *application.His
 	s.get("/v1/calls/:id", s.only(audit, s.call))
 	s.app.Server().Handler = s.refuseUnknownMethods(s.app.Handler())
 	return s, nil
+}
+
+// firstOf is a path up to its second slash: what a page consists of is one to who
+// counts and logs.
+func firstOf(path string) string {
+	if i := strings.IndexByte(path[1:], '/'); i >= 0 {
+		return path[:i+1]
+	}
+	return path
 }
 
 // Serve answers on the listener until Shutdown, and closes it.
