@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -35,7 +36,7 @@ var policies = map[string]string{
 // Pages are what answers at each path.
 func Pages() map[string]http.Handler { return maps.Clone(pages()) }
 
-// pages are made once: they are some MB, and there may be many servers in a process.
+// pages are made once: there may be many servers in a process.
 var pages = sync.OnceValue(func() map[string]http.Handler {
 	pages := map[string]http.Handler{}
 	for root, policy := range policies {
@@ -43,15 +44,11 @@ var pages = sync.OnceValue(func() map[string]http.Handler {
 			if err != nil || entry.IsDir() {
 				return err
 			}
-			content, err := web.ReadFile(name)
-			if err != nil {
-				return err
-			}
 			at := strings.TrimPrefix(name, "web")
 			if path.Base(name) == "index.html" {
 				at = path.Dir(at)
 			}
-			pages[at] = newFile(path.Ext(name), policy, content)
+			pages[at] = newFile(name, policy)
 			return nil
 		})
 	}
@@ -67,24 +64,35 @@ var types = map[string]string{
 // file is a file that is always the same as long as the program runs.
 type file struct {
 	contentType string
-	policy      string // Content-Security-Policy
-	content     []byte
-	packed      func() []byte // content in gzip
+	policy      string        // Content-Security-Policy
+	name        string        // in web, where it takes no memory
+	packed      func() []byte // in gzip
 	tag         string
 }
 
-func newFile(extension, policy string, content []byte) *file {
-	sum := sha256.Sum256(content)
-	return &file{
-		contentType: types[extension], policy: policy, content: content, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]),
-		packed: sync.OnceValue(func() []byte {
-			var b bytes.Buffer
-			w := gzip.NewWriter(&b)
-			w.Write(content) // into memory: neither fails
-			w.Close()
-			return b.Bytes()
-		}),
+func newFile(name, policy string) *file {
+	f := &file{contentType: types[path.Ext(name)], policy: policy, name: name}
+	sum := sha256.New()
+	f.writeTo(sum)
+	f.tag = `"` + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:12])
+	f.packed = sync.OnceValue(func() []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		f.writeTo(w)
+		w.Close()
+		return b.Bytes()
+	})
+	return f
+}
+
+// writeTo writes what is in the file. That it can be read was seen when it was embedded.
+func (f *file) writeTo(w io.Writer) {
+	content, err := web.Open(f.name)
+	if err != nil {
+		return
 	}
+	defer content.Close()
+	io.Copy(w, content)
 }
 
 func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -96,9 +104,9 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-cache")
 	header.Set("Vary", "Accept-Encoding")
-	content, tag := f.content, f.tag+`"`
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		content, tag = f.packed(), f.tag+`-gzip"`
+	packs, tag := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"), f.tag+`"`
+	if packs {
+		tag = f.tag + `-gzip"`
 		header.Set("Content-Encoding", "gzip")
 	}
 	header.Set("ETag", tag)
@@ -106,5 +114,9 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	w.Write(content)
+	if packs {
+		w.Write(f.packed())
+		return
+	}
+	f.writeTo(w)
 }
