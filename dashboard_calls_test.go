@@ -68,6 +68,25 @@ func TestTheDashboardFindsCalls(t *testing.T) {
 	b.want("!document.querySelector('#banner').textContent")
 }
 
+// A filter is what was typed, however often the list is brought up to date meanwhile.
+func TestTheDashboardLeavesWhatIsTypedIntoFilters(t *testing.T) {
+	s := serveDashboard(t, nil)
+	s.hit(t, "alice", "default", 1)
+	s.hit(t, "bob", "default", 1)
+	b := newTab(t, s.url, fast)
+	b.signIn()
+	b.fill("#f-key", "alice")
+	b.press(kb.Enter)
+	b.found("document.querySelectorAll('#calls tbody tr').length === 1 && document.querySelector('#calls tbody').innerText.includes('alice')")
+	b.fill("#f-key", "bob")
+	b.press(kb.Tab) // to another field
+	asked := len(b.requests())
+	eventually(t, "the list is asked for again", func() bool { return len(b.requests()) > asked+20 })
+	b.want("document.querySelector('#f-key').value === 'bob'")
+	b.press(kb.Enter)
+	b.found("document.querySelectorAll('#calls tbody tr').length === 1 && document.querySelector('#calls tbody').innerText.includes('bob')")
+}
+
 func TestTheDashboardTurnsPages(t *testing.T) {
 	s := serveDashboard(t, nil)
 	for i := range 120 {

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/nene2-ft/ratelimitlog"
+	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
 // signIn opens the dashboard with the audit token and waits until it is filled.
@@ -218,14 +220,50 @@ func TestTheDashboardGoesByTheServersClock(t *testing.T) {
 	}
 }
 
+// A refusal early in a sliding window is one by what was used in the window before.
+func TestTheDashboardsHistoryShowsWhatASlidingWindowCarriesOver(t *testing.T) {
+	store := newSlow(0)
+	s := serveOn(t, store.stores(), func(c *ratelimitlog.Config) {
+		c.Now, c.AuditToken, c.Window, c.Limit = time.Now, auditToken, "sliding 1h", "5"
+	})
+	start := time.Now().UTC().Truncate(time.Hour)
+	call := domain.Call{Kind: domain.CallHit, Policy: "default", Key: "alice", Cost: 1, Hits: 1, Limit: 5, Schedule: "sliding 1h", Origin: domain.Origin{Method: "GET", Path: "/ping"}}
+	var calls []domain.Call
+	for i := range 5 {
+		c := call
+		c.At, c.WindowStart, c.Allowed, c.Count = start.Add(time.Duration(i-10)*time.Second), start.Add(-time.Hour), true, int64(i+1)
+		calls = append(calls, c)
+	}
+	refused := call
+	refused.At, refused.WindowStart, refused.Count, refused.Refused = start, start, 1, 1
+	if err := store.Append(t.Context(), append(calls, refused)); err != nil {
+		t.Fatal(err)
+	}
+	b := newTab(t, s.url)
+	b.signIn()
+	b.fill("#inspect-key", "alice")
+	b.press(kb.Enter)
+	b.seen("#history .summary", "5 of 5 units were used in a window of sliding 1h, 5 of them carried over from the window before.")
+	b.seen("#words", "5 of 5 units were used: 0 in the window")
+	b.seen("#calls tbody", "0 + carried of 5")
+	if got := b.column("#history", 2); len(got) != 6 || got[0] != "5" || got[5] != "1" {
+		t.Errorf("used after each call: %q", got)
+	}
+}
+
 func TestTheDashboardOfAnEmptyLogSaysHowToBegin(t *testing.T) {
 	s := serveDashboard(t, nil)
 	b := newTab(t, s.url, fast)
 	b.signIn()
 	b.seen("#empty", "Nothing has been asked yet")
 	b.seen("#curl", "curl -i -H 'X-Client-Key: alice' "+s.url+"/ping")
-	b.seen("#policies .none", "No policy refused anything in the last hour.")
+	b.seen("#policies .none", "Nobody asked in the last hour.")
 	b.seen("#keys .none", "No key was refused in the last hour.")
+	// What it says stays where it is while the figures are asked for again.
+	eval[bool](b, "window.blinks = 0, new MutationObserver(() => window.blinks++).observe(document.querySelector('#empty'), {attributes: true}), true")
+	asked := len(b.requests())
+	eventually(t, "the figures are asked for again", func() bool { return len(b.requests()) > asked+20 })
+	b.want("window.blinks === 0")
 	s.ping(t, "alice")
 	b.wait("document.querySelector('#empty').hidden && document.querySelector('#allowed-sum').textContent === '1'")
 }

@@ -34,7 +34,8 @@ func TestTheDashboardAsksForTheToken(t *testing.T) {
 	b.do(chromedp.Reload()) // in this tab
 	b.settled()
 	b.click("#signout")
-	b.wait("document.activeElement.id === 'token' && document.querySelector('#board').hidden && sessionStorage.length === 0")
+	b.wait("document.activeElement?.id === 'token' && document.querySelector('#board')?.hidden && sessionStorage.length === 0")
+	b.want("location.hash === '' && document.querySelector('#throughput .summary').textContent === ''")
 	b.want("!document.body.innerHTML.includes(%q) && localStorage.length === 0 && document.cookie === ''", auditToken)
 
 	// An address with a token signs in, and does not keep it.

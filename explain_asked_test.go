@@ -52,14 +52,14 @@ func TestExplainWithoutAPolicyTellsOfTheOneThatRefused(t *testing.T) {
 	if a := s.hits(t, "daily", "burst"); a.status != 429 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	e = s.explain(t, "key=alice&policy=daily"+s.at(), "Policy burst refused it at that time too: ask for that one with --policy burst, over HTTP with policy=burst.")
+	e = s.explain(t, "key=alice&policy=daily"+s.at(), "Policy burst refused at that time too: ask for that one with --policy burst, over HTTP with policy=burst.")
 	if len(e.Too) != 1 || e.Too[0] != "burst" {
 		t.Errorf("%+v", e)
 	}
 	s.explain(t, "key=alice&at=2026-01-01T01:00:00Z", "The log has no hit of alice under policy burst within a second of 2026-01-01T01:00:00Z.",
 		"The nearest refusal before that was at 2026-01-01T00:00:15Z (call 7): ask about it with --at 2026-01-01T00:00:15Z, over HTTP with at=2026-01-01T00:00:15Z.")
 	s.clock.advance(time.Hour)
-	s.explain(t, "key=alice&policy=burst", "Policy daily refused it at 2026-01-01T03:00:30Z too: ask for that one with --policy daily, over HTTP with policy=daily.")
+	s.explain(t, "key=alice&policy=burst", "Policy daily refused at 2026-01-01T03:00:30Z too: ask for that one with --policy daily, over HTTP with policy=daily.")
 	s.clock.advance(24 * time.Hour) // too long ago
 	s.explain(t, "key=alice", "The log has no hit of alice under policy default within a second of 2026-01-02T04:00:30Z.")
 }
@@ -160,7 +160,7 @@ func TestExplainBesideAServerTellsWhatTheLogSaysIsInForce(t *testing.T) {
 	e := told("burst", "alice was refused at 2026-01-01T00:00:10Z by policy burst: 1 of 1 units of the window 2026-01-01 00:00:10 to 00:00:20 UTC were used.",
 		"What is in force now is told by the log and the counters alone: since 2026-01-01T00:00:10Z it is 1 per fixed 10s (call 1).",
 		"A hit of cost 1 passes at 2026-01-01T00:00:20Z, 10 seconds from 2026-01-01T00:00:10Z, if nobody else asks.",
-		"Policy default refused it at that time too: ask for that one with --policy default, over HTTP with policy=default.")
+		"Policy default refused at that time too: ask for that one with --policy default, over HTTP with policy=default.")
 	if e.Now == nil || e.Now.Count != 2 || e.Changed() {
 		t.Errorf("%+v", e)
 	}

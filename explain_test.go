@@ -129,7 +129,7 @@ func TestExplainTellsWhyAKeyWasRefusedAndWhenItPasses(t *testing.T) {
 		"The limit was the policy's, 3 per fixed 1m.",
 		fmt.Sprintf("The policy was put in force at 2026-01-01T00:00:10Z by revision %s by %s (call 1).", s.revision(t), rules.Actor),
 		"By path was used: 3 units /ping.",
-		"The newest calls that were allowed: 4 at 2026-01-01T00:00:16Z, 3 at 2026-01-01T00:00:13Z, 2 at 2026-01-01T00:00:10Z.",
+		"The newest that were allowed: call 4 at 2026-01-01T00:00:16Z, call 3 at 2026-01-01T00:00:13Z, call 2 at 2026-01-01T00:00:10Z.",
 		"A hit of cost 1 passes at 2026-01-01T00:01:00Z, 20 seconds from 2026-01-01T00:00:40Z, if nobody else asks.")
 	if e.Hit == nil || e.Hit.ID != 5 || e.Count != 4 || e.Refused != 1 || e.Used != 3 || e.Would == nil || *e.Would || len(e.Spent) != 3 || *e.Retry != 20 || e.InForce.Changed || e.InForce.KnownBy != "call" {
 		t.Errorf("%+v", e)
@@ -219,7 +219,7 @@ func TestExplainTellsWhatSlidIn(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	e := s.explain(t, "key=k&policy=slide"+s.at(),
-		"k was refused at 2026-01-01T00:00:22Z by policy slide: 0 of 4 units of the window 2026-01-01 00:00:20 to 00:00:30 UTC were used, and of 4 used in the window before 4 weighed in.")
+		"k was refused at 2026-01-01T00:00:22Z by policy slide: 4 of 4 units were used: 0 in the window 2026-01-01 00:00:20 to 00:00:30 UTC, and 4 that weighed in of the 4 used in the window before.")
 	if e.Previous != 4 || e.Carry != 4 || len(e.Spent) != 0 {
 		t.Errorf("%+v", e)
 	}

@@ -156,6 +156,31 @@ func readRules(ctx context.Context, log domain.AuditLog) (rulesSaid, error) {
 	}
 }
 
+// Others names the policies of which the log last said something else than these are,
+// or which only one of the two has, sorted: who reads beside a server may go by other
+// rules than that enforces. It names none if the log says nothing of policies.
+func (h *History) Others(ctx context.Context, policies []domain.Policy) ([]string, error) {
+	ctx, cancel := h.bounded(ctx)
+	defer cancel()
+	said, err := readRules(ctx, h.log)
+	if err != nil {
+		return nil, fmt.Errorf("read the log: %w: %w", domain.ErrUnavailable, err)
+	}
+	if said.last == 0 {
+		return nil, nil
+	}
+	set, err := newRuleSet(domain.Rules{Policies: policies})
+	if err != nil {
+		return nil, err
+	}
+	set.revision = said.revision // routes and how long calls are kept are not asked about
+	var names []string
+	for _, call := range said.changes(set, time.Time{}, domain.Origin{}) {
+		names = append(names, call.Policy)
+	}
+	return names, nil
+}
+
 // update logs what is to be said of the rules beyond that, and tells how many calls it took.
 func (s *rulesSaid) update(ctx context.Context, log domain.AuditLog, set *ruleSet, at time.Time, origin domain.Origin) (logged int, err error) {
 	calls := s.changes(set, at, origin)

@@ -111,6 +111,16 @@ func (p *PolicyDecision) retryAfter(at time.Time, cost int64) int64 {
 	return first
 }
 
+// FullUntil is when a unit fits again, if none does at at, the time of the decision, and
+// nobody else asks: to the second for a policy that slides, else the end of its window. It
+// means nothing of a limit of 0.
+func (p *PolicyDecision) FullUntil(at time.Time) time.Time {
+	if !p.Schedule.slides() {
+		return p.Window.End
+	}
+	return at.Add(time.Duration(p.retryAfter(at, 1)) * time.Second).Truncate(time.Second)
+}
+
 // fitsAt reports whether cost would fit at t, in a window that slides, if nobody
 // else asked before.
 func (p *PolicyDecision) fitsAt(t time.Time, cost int64) bool {

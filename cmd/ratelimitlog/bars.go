@@ -63,7 +63,11 @@ func (b *bars) print(out io.Writer, u *domain.Usage) error {
 		}
 		fmt.Fprintf(&text, "%s  %*s  %*s  %s\n", pad(names[i], first), second, allowed[i], third, refused[i], bar)
 	}
-	fmt.Fprintf(&text, "%s to %s: %s, %d allowed, %d refused\n", u.From.In(u.Zone).Format(time.RFC3339), u.To.In(u.Zone).Format(time.RFC3339), counted(u.Groups, "group", "groups"), u.Allowed, u.Refused)
+	groups := counted(u.Groups, "group", "groups")
+	if len(u.Top) < u.Groups {
+		groups = fmt.Sprintf("%d of %s", len(u.Top), groups)
+	}
+	fmt.Fprintf(&text, "%s to %s: %s, %d allowed, %d refused in all\n", u.From.In(u.Zone).Format(time.RFC3339), u.To.In(u.Zone).Format(time.RFC3339), groups, u.Allowed, u.Refused)
 	if u.Partial {
 		fmt.Fprintln(&text, "The log does not have all hits.")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/nene2-ft/ratelimitlog"
 	"github.com/nene2-ft/ratelimitlog/application"
@@ -25,6 +26,23 @@ func (c *console) withLimiter(do func(*application.Limiter) error) error {
 	}
 	defer cleanup()
 	return do(limiter)
+}
+
+// warnOfOthers says so if the log has it that other policies are in force than those of
+// this command's settings. It is a hint: where the log cannot be read there is none.
+func (c *console) warnOfOthers() {
+	rules, err := c.config.Rules()
+	if err != nil {
+		return
+	}
+	history, cleanup, err := ratelimitlog.NewHistory(c.ctx, c.config)
+	if err != nil {
+		return
+	}
+	defer cleanup()
+	if names, err := history.Others(c.ctx, rules.Policies()); err == nil && len(names) > 0 {
+		fmt.Fprintf(c.err, "ratelimitlog: by the log a server has other policies in force than these settings make (%s): give --policies, --limit and --window as it has them\n", strings.Join(names, ", "))
+	}
 }
 
 // quote shows a key so that nothing in it is taken for something else.

@@ -38,7 +38,7 @@ func (c *hitCmd) hit(console *console, limiter *application.Limiter) error {
 	}
 	for _, p := range decision.Policies {
 		if !decision.Unchecked { // else there are no numbers
-			human.WriteString(describe(p))
+			human.WriteString(describe(&decision, &p))
 		}
 	}
 	if err := console.print(json.RawMessage(problem.AppendDecision(nil, &decision)), "%s", human.String()); err != nil {
@@ -50,9 +50,12 @@ func (c *hitCmd) hit(console *console, limiter *application.Limiter) error {
 	return nil
 }
 
-// describe is a counter in words.
-func describe(p domain.PolicyDecision) string {
-	left := "no limit"
+// describe is a counter of a decision in words.
+func describe(d *domain.Decision, p *domain.PolicyDecision) string {
+	left, until := "no limit", p.Window.End
+	if p.Limit > 0 && p.Remaining() == 0 {
+		until = p.FullUntil(d.At)
+	}
 	if p.Limit != domain.Unlimited {
 		left = fmt.Sprintf("%d of %d left", p.Remaining(), p.Limit)
 	}
@@ -64,5 +67,5 @@ func describe(p domain.PolicyDecision) string {
 		shadow = " in shadow"
 	}
 	return fmt.Sprintf("policy %s%s: %s until %s (attempted %d, refused %d)\n",
-		p.Policy, shadow, left, p.Window.End.Format(time.RFC3339), p.Count, p.Refused)
+		p.Policy, shadow, left, until.UTC().Format(time.RFC3339), p.Count, p.Refused)
 }

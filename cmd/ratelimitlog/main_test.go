@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
@@ -329,4 +331,47 @@ func TestPolicyFiles(t *testing.T) {
 	c.want(1, []string{"policies", "check", "bad.yaml"}, "bad.yaml:2:3: policy a has no window", "bad.yaml:3:3: policy b has no limit")
 	c.want(1, []string{"serve", "--addr=127.0.0.1:0", "--policies=bad.yaml"}, "bad.yaml:2:3")
 	c.want(1, []string{"policies", "check", "none.yaml"}, "none.yaml")
+}
+
+// "Until" is when a unit fits again, also where a window slides: not its end.
+func TestStatusSaysUntilWhenAWindowIsFull(t *testing.T) {
+	c := newCommand(t)
+	sliding := []string{"--limit=1", "--window=sliding 36500d"}
+	c.want(0, append([]string{"hit", "alice"}, sliding...), "0 of 1 left until")
+	stdout := c.want(0, append([]string{"status", "alice"}, sliding...), "0 of 1 left until")
+	until, err := time.Parse(time.RFC3339, regexp.MustCompile(`until (\S+)`).FindStringSubmatch(stdout)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The unit weighs in, rounded up, until all of its window has slid out.
+	if want := time.Unix(2*36500*86400, 0); until.Before(want.Add(-time.Second)) || until.After(want) {
+		t.Errorf("until %s, want %s", until, want)
+	}
+}
+
+func TestStatusWarnsWhereTheLogHasOtherPolicies(t *testing.T) {
+	c := newCommand(t)
+	if err := os.WriteFile("policies.yaml", []byte("policies: {login: {limit: 5, window: 1m}, default: {limit: 60, window: 1m}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"serve", "--addr=127.0.0.1:0", "--policies=policies.yaml"}, io.Discard, io.Discard)
+	}()
+	logged := func() bool { _, stdout, _ := c.run("calls"); return strings.Contains(stdout, "login") }
+	for begun := time.Now(); !logged(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > 20*time.Second {
+			t.Fatal("the policies are never in the log")
+		}
+	}
+	stop()
+	if status := <-ended; status != 0 {
+		t.Fatalf("serve: %d", status)
+	}
+	c.want(0, []string{"status", "alice"}, "by the log a server has other policies in force than these settings make (login)")
+	if _, _, stderr := c.run("status", "alice", "--policies=policies.yaml"); stderr != "" {
+		t.Errorf("with the server's settings: %s", stderr)
+	}
+	c.want(0, []string{"status", "alice", "--limit=7"}, "(default, login)")
 }

@@ -14,7 +14,7 @@ import (
 type policiesCmd struct {
 	Check   policiesCheckCmd   `cmd:"" help:"Say whether a file is right, with the line and column of what is not. Exit status 0: right, 1: not."`
 	Example policiesExampleCmd `cmd:"" help:"Print a file with all members."`
-	List    policiesListCmd    `cmd:"" help:"List the policies in force."`
+	List    policiesListCmd    `cmd:"" help:"List the policies that these settings make, --policies above all; a server may have others."`
 }
 
 type policiesCheckCmd struct {

@@ -24,13 +24,14 @@ func (c *statusCmd) Run(console *console) error {
 	if err != nil {
 		return err
 	}
+	console.warnOfOthers()
 	write := problem.AppendCounters // as GET /v1/counters
 	if !c.All && len(c.Policy) == 1 {
 		write = problem.AppendStatus // as GET /status
 	}
 	var human strings.Builder
 	for _, p := range decision.Policies {
-		human.WriteString(describe(p))
+		human.WriteString(describe(&decision, &p))
 	}
 	return console.print(json.RawMessage(write(nil, &decision)), "%s", human.String())
 }

@@ -83,7 +83,7 @@ none      0                    0                    ` + `
 		if align(got) != align(want) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
-		if !strings.HasSuffix(draw(c.env), "5 groups, 9223372036854775807 allowed, 9223372036854775807 refused\nThe log does not have all hits.\nIn shadow, so that what it refused may have passed: a, b.\n") {
+		if !strings.HasSuffix(draw(c.env), "4 of 5 groups, 9223372036854775807 allowed, 9223372036854775807 refused in all\nThe log does not have all hits.\nIn shadow, so that what it refused may have passed: a, b.\n") {
 			t.Errorf("%s:\n%s", name, draw(c.env))
 		}
 	}

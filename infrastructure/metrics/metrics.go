@@ -86,7 +86,7 @@ func New(operations []string) *Metrics {
 		return h
 	}
 
-	decisions := counters("decisions_total", "Hits with a cost, by policy and by what they came to under it.", "policy", "outcome")
+	decisions := counters("decisions_total", "Hits by policy and by what they came to under it; one on two policies is in both. refused_elsewhere: another policy of the hit refused, this one was not charged; shadow_refused: it passed if no other refused; unchecked: allowed without the store; undecided: answered 503.", "policy", "outcome")
 	m.decisions = newFamily(maxPolicies, "other", func(policy string) *[outcomes]prometheus.Counter {
 		var series [outcomes]prometheus.Counter
 		for outcome := range series {
@@ -94,7 +94,7 @@ func New(operations []string) *Metrics {
 		}
 		return &series
 	})
-	hits := histogram("hit_duration_seconds", "Time from a hit to its decision, by outcome.", hitBuckets, "outcome")
+	hits := histogram("hit_duration_seconds", "Time from a hit to its answer, each hit once. What only policies in shadow refused is allowed.", hitBuckets, "outcome")
 	for outcome := range m.hits {
 		name := outcomeNames[outcome]
 		switch outcome { // the outcomes of a single policy
@@ -105,10 +105,10 @@ func New(operations []string) *Metrics {
 		}
 		m.hits[outcome] = hits.WithLabelValues(name)
 	}
-	m.commitHits = histogram("commit_hits", "Hits that one commit decided; the refusals of a window that were answered before count as one.",
+	m.commitHits = histogram("commit_hits", "Hits that one commit decided. Refusals that were answered from memory are counted later, those of a window as one.",
 		[]float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}).WithLabelValues()
 	m.commitSeconds = histogram("commit_duration_seconds", "Time that a commit took.", hitBuckets[2:]).WithLabelValues()
-	m.callsLogged = counter("calls_logged_total", "Rows added to the audit log.")
+	m.callsLogged = counter("calls_logged_total", "Rows added to the audit log: hits, those refused alike as one, and changes of limits and policies.")
 	m.callsPruned = counter("calls_pruned_total", "Rows removed from the audit log.")
 	m.windowsPruned = counter("windows_pruned_total", "Windows removed that could no longer matter.")
 	m.storeErrors = counters("store_errors_total", "Attempts at the store that failed.", "operation")

@@ -93,9 +93,9 @@ func (w *words) refused(e *domain.Explanation) {
 		at = moment(e.Refusal().At)
 	}
 	if last := len(too) - 1; last > 0 {
-		w.say("Policies %s and %s refused it at %s too: ask for one with --policy %s, over HTTP with policy=%[4]s.", strings.Join(too[:last], ", "), too[last], at, too[0])
+		w.say("Policies %s and %s refused at %s too: ask for one with --policy %s, over HTTP with policy=%[4]s.", strings.Join(too[:last], ", "), too[last], at, too[0])
 	} else {
-		w.say("Policy %s refused it at %s too: ask for that one with --policy %[1]s, over HTTP with policy=%[1]s.", too[0], at)
+		w.say("Policy %s refused at %s too: ask for that one with --policy %[1]s, over HTTP with policy=%[1]s.", too[0], at)
 	}
 }
 
@@ -122,14 +122,14 @@ func used(e *domain.Explanation) string {
 	if e.Limit == 0 {
 		return "the limit was 0, which blocks every hit"
 	}
-	text := fmt.Sprintf("%d of %s units of the window %s were used", e.Used(), domain.FormatLimit(e.Limit), span(e.Window))
 	if e.Limit == domain.Unlimited {
-		text = fmt.Sprintf("%s of the window %s were used, without a limit", units(e.Used()), span(e.Window))
+		return fmt.Sprintf("%s of the window %s were used, without a limit", units(e.Used()), span(e.Window))
 	}
-	if e.Schedule.Previous(e.Window, e.AsOf).Den > 0 {
-		text += fmt.Sprintf(", and of %d used in the window before %d weighed in", e.Previous, e.Carry)
+	if e.Carry == 0 {
+		return fmt.Sprintf("%d of %s units of the window %s were used", e.Used(), domain.FormatLimit(e.Limit), span(e.Window))
 	}
-	return text
+	return fmt.Sprintf("%d of %d units were used: %d in the window %s, and %d that weighed in of the %d used in the window before",
+		e.Used()+e.Carry, e.Limit, e.Used(), span(e.Window), e.Carry, e.Previous)
 }
 
 // limit says which limit was in force, and since when.
@@ -172,9 +172,9 @@ func (w *words) spent(e *domain.Explanation) {
 		w.say("By path was used: %s.", strings.Join(paths, ", "))
 	}
 	for _, c := range e.Spent[:min(len(e.Spent), newest)] {
-		calls = append(calls, fmt.Sprintf("%d at %s", c.ID, moment(c.At)))
+		calls = append(calls, fmt.Sprintf("call %d at %s", c.ID, moment(c.At)))
 	}
-	w.say("The newest calls that were allowed: %s.", strings.Join(calls, ", "))
+	w.say("The newest that were allowed: %s.", strings.Join(calls, ", "))
 }
 
 // newest is how many calls are told in words.

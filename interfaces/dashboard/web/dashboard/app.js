@@ -1,6 +1,6 @@
 // Puts the page together.
 
-import {currentToken} from './api.js';
+import {currentToken, useToken} from './api.js';
 import {Calls} from './calls.js';
 import {$, say, setText} from './dom.js';
 import {offset} from './format.js';
@@ -58,7 +58,11 @@ $('#pause').addEventListener('click', (event) => {
   event.target.setAttribute('aria-pressed', String(poller.paused));
   say(poller.paused ? 'Paused.' : 'Live again.');
 });
-$('#signout').addEventListener('click', () => signOut(''));
+$('#signout').addEventListener('click', () => { // and nothing of what was seen stays
+  useToken('');
+  history.replaceState(null, '', `${location.pathname}${location.search}`);
+  location.reload();
+});
 $('#skip').addEventListener('click', (event) => {
   event.preventDefault(); // the address says what is looked at
   $('#main').focus();

@@ -2,7 +2,7 @@
 
 import {ask} from './api.js';
 import {$, button, el, foreign, say, setRows, setText, show} from './dom.js';
-import {fromField, time, toField, units} from './format.js';
+import {fromField, slides, time, toField, units} from './format.js';
 import {change, filters, view} from './view.js';
 
 const pageSize = 50;
@@ -65,9 +65,10 @@ export class Calls {
       }
       throw problem;
     });
-    if (question.key && page.calls[0]) {
-      view['f.key'] = page.calls[0].key; // as the server has it: hashed, if it hashes keys
-      if (document.activeElement !== $('#f-key')) $('#f-key').value = view['f.key'];
+    if (this.#fresh && question.key && page.calls[0]) {
+      const field = $('#f-key');
+      if (field.value === question.key) field.value = page.calls[0].key; // as the server has it: hashed, if it hashes keys
+      view['f.key'] = page.calls[0].key;
     }
     this.#next = page.next ?? '';
     this.#tell(page.calls);
@@ -99,7 +100,7 @@ export class Calls {
       cell('Key', {}, foreign(call.key)),
       cell('Policy', {}, foreign(call.policy)),
       cell('Used of limit', {class: 'number'}, used(call)),
-      cell('Units', {class: 'number'}, hit ? call.hits > 1 ? `${units(call.hits)} × ${units(call.cost)}` : units(call.cost) : ''),
+      cell('Units', {class: 'number'}, hit ? call.hits > 1 ? el('span', {title: `${units(call.hits)} requests alike share this row; the request is the first of them`}, `${units(call.hits)} × ${units(call.cost)}`) : units(call.cost) : ''),
       cell('Request', {}, foreign(`${call.method} ${call.path}`.trim()), call.request_id && hit ? el('span', {class: 'id'}, foreign(call.request_id)) : '', call.actor ? el('span', {class: 'id'}, 'by ', foreign(call.actor)) : ''),
       cell('Why', {}, ...(hit ? [button({'aria-label': `Explain call ${call.id}`}, () => this.#open({key: call.key, policy: call.policy, at: call.called_at}), 'Explain')] : [])));
   }
@@ -111,6 +112,6 @@ function outcome(call) {
 }
 
 function used(call) {
-  if (call.kind === 'hit') return `${units(call.count - call.refused)} of ${units(call.limit)}`;
+  if (call.kind === 'hit') return `${units(call.count - call.refused)}${slides(call) ? ' + carried' : ''} of ${units(call.limit)}`;
   return call.limit === undefined ? '' : `limit ${units(call.limit)}`;
 }

@@ -38,6 +38,9 @@ export function duration(seconds) {
   return parts.slice(0, 2).map(([n, unit]) => `${n} ${unit}`).join(' ') || '0 s';
 }
 
+/** Whether a call was counted in a sliding window, where a part of the one before weighs in. */
+export const slides = (call) => Boolean(call.schedule?.startsWith('sliding'));
+
 /** RFC 3339 without a fraction that says nothing. */
 export const rfc3339 = (milliseconds) => new Date(milliseconds).toISOString().replace('.000Z', 'Z');
 

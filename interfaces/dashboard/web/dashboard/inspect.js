@@ -1,8 +1,8 @@
 // Looks into one key: its explanation and its history.
 
 import {ask, Problem} from './api.js';
-import {$, say, show} from './dom.js';
-import {explain, forget as forgetExplanation} from './explain.js';
+import {$, button, foreign, say, setChildren, show} from './dom.js';
+import {explain, forget as forgetExplanation, whenDue} from './explain.js';
 import {fromField, toField} from './format.js';
 import {forget as forgetHistory, load as loadHistory} from './history.js';
 import {change, view} from './view.js';
@@ -16,6 +16,7 @@ export class Inspector {
     const wanted = () => asked !== null;
     this.explaining = poller.panel($('#explain'), (signal) => this.#explain(signal), {wanted, every: 10_000});
     this.recalling = poller.panel($('#history'), (signal) => loadHistory(found, signal), {wanted: () => found !== null && found.policy !== ''});
+    whenDue(() => poller.isSignedIn && !poller.paused && this.explaining.ask());
     $('#inspect-form').addEventListener('submit', (event) => {
       event.preventDefault();
       this.open({key: $('#inspect-key').value, policy: $('#inspect-policy').value, at: fromField($('#inspect-at').value)});
@@ -59,6 +60,7 @@ export class Inspector {
     const first = found === null;
     const wanted = found ?? await lastRefusal(question, signal);
     const told = await explain(wanted, signal);
+    this.#tellOthers(told);
     if (question !== asked || !first) return;
     // The server tells the key as it has it: hashed, if it hashes keys.
     found = {key: told.key, policy: told.policy, at: wanted.at};
@@ -67,6 +69,14 @@ export class Inspector {
     change(found, {step: true});
     say('Explained.');
     this.recalling.ask({anew: true});
+  }
+
+  /** Lets the policies be looked into that refused at the same time. */
+  #tellOthers(told) {
+    const others = told.refused_too ?? [];
+    show($('#too'), others.length > 0);
+    setChildren($('#too'), ...(others.length ? ['Refused then too by ', ...others.flatMap((policy, i) => [i ? ', ' : '',
+      button({class: 'link'}, () => this.open({key: told.key, policy, at: found?.at ?? told.at}), foreign(policy))]), '.'] : []));
   }
 }
 

@@ -3,7 +3,7 @@
 import {ask, now} from './api.js';
 import {$, button, el, foreign, setRows, setText, show} from './dom.js';
 import {rfc3339, units} from './format.js';
-import {shareCell} from './policies.js';
+import {shareCell, tellCount, tellShadows} from './policies.js';
 import {tellPartial} from './poll.js';
 import {spans, view} from './view.js';
 
@@ -15,8 +15,7 @@ export function loader(open) {
     const span = spans[view.span], from = rfc3339(now() - span.length);
     const usage = await ask('v1/usage', {by: 'key', order: view.order, policy: view.scope, from}, signal);
     tell(usage, span, open);
-    show($('.shadows', panel), usage.shadow.length > 0 && usage.refused > 0);
-    setText($('.shadows', panel), `Refused units are also those of policies in shadow, which may have passed: ${usage.shadow.join(', ')}. Choose a policy above to see it alone.`);
+    tellShadows(panel, usage.shadow, usage.refused);
   };
 }
 
@@ -29,5 +28,6 @@ function tell(usage, span, open) {
     el('td', {class: 'number'}, units(group.refused)),
     el('td', {class: 'number'}, units(group.allowed)),
     shareCell(group)));
+  tellCount(panel, usage.usage.length, usage.groups, 'keys');
   tellPartial(panel, usage.partial);
 }

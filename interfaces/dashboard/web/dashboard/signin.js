@@ -49,7 +49,7 @@ export class SignIn {
     show($('#signin'), false);
     show($('#board'), true);
     show($('#controls'), true);
-    if (typed) $('#main').focus();
+    if (typed) $('#main').focus({preventScroll: true});
     say('Signed in.');
     this.onSignedIn();
   }

@@ -4,6 +4,7 @@ import {ask, now} from './api.js';
 import {Chart, lines} from './chart.js';
 import {$, el, setRows, setText, show} from './dom.js';
 import {clock, rate, rfc3339, time, units} from './format.js';
+import {tellShadows} from './policies.js';
 import {tellPartial} from './poll.js';
 import {spans, view} from './view.js';
 
@@ -22,7 +23,7 @@ export async function load(signal) {
   const span = spans[view.span], length = lengths[span.by];
   const to = now(), from = Math.floor((to - span.length) / length) * length;
   const question = `${view.span} ${view.scope}`;
-  if (known?.question !== question || to - known.at > wholeEvery) known = {question, at: to, groups: new Map(), asked: 0, partial: false};
+  if (known?.question !== question || to - known.at > wholeEvery) known = {question, at: to, groups: new Map(), asked: 0, partial: false, shadows: new Set()};
   const answers = known;
   const [momentary, added] = await Promise.all([
     ask('v1/usage', {by: 'policy', policy: view.scope, from: rfc3339(to - recent * 1000)}, signal),
@@ -31,9 +32,11 @@ export async function load(signal) {
   // What a server logs late it logs within the group before: that one is asked for again.
   answers.asked = Math.floor(Date.parse(added.to) / length) * length;
   answers.partial ||= added.partial;
+  for (const policy of added.shadow) answers.shadows.add(policy);
   for (const group of added.usage) answers.groups.set(Date.parse(group.start), group);
   for (const start of answers.groups.keys()) if (start < from) answers.groups.delete(start);
   tell(momentary, answers, {from, to: Date.parse(added.to), length, words: span.words});
+  show($('#empty'), answers.groups.size === 0 && await isEmpty(signal));
 }
 
 function tell(momentary, answers, span) {
@@ -45,15 +48,14 @@ function tell(momentary, answers, span) {
   setText($('#allowed-sum'), units(allowed));
   setText($('#refused-sum'), units(refused));
   for (const place of panel.querySelectorAll('.span')) setText(place, span.words);
+  tellShadows(panel, [...answers.shadows].sort(), refused);
   tellPartial(panel, answers.partial);
-  const summary = `In the ${span.words} ${units(allowed)} units were allowed and ${units(refused)} refused.${busiest(groups)}`;
+  const summary = `Units in the ${span.words}: ${units(allowed)} allowed, ${units(refused)} refused.${busiest(groups)}`;
   setText($('.summary', panel), summary);
   draw(answers.groups, span, summary);
   setRows($('tbody', panel), groups.toReversed(), ([start]) => start, ([, group]) => el('tr', {},
     el('th', {scope: 'row'}, time(group.start, {seconds: false})),
     el('td', {class: 'number'}, units(group.allowed)), el('td', {class: 'number'}, units(group.refused))));
-  show($('#empty'), false);
-  if (groups.length === 0) tellEmpty();
 }
 
 function busiest(groups) {
@@ -79,8 +81,8 @@ function draw(groups, {from, to, length}, summary) {
   chart.draw([times, allowed, refused], {from: from / 1000, to: to / 1000}, summary);
 }
 
-/** Says so if the log has no hit at all. */
-async function tellEmpty() {
-  const {calls} = await ask('v1/calls', {kind: 'hit', limit: 1});
-  show($('#empty'), calls.length === 0);
+/** Whether the log has no hit at all. */
+async function isEmpty(signal) {
+  const {calls} = await ask('v1/calls', {kind: 'hit', limit: 1}, signal);
+  return calls.length === 0;
 }

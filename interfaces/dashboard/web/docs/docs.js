@@ -1,7 +1,7 @@
 // Shows the server's own description, and asks nobody else: no validator, no query
 // that points elsewhere.
 SwaggerUIBundle({
-  url: '/openapi.yaml',
+  url: 'openapi.yaml',
   dom_id: '#docs',
   deepLinking: true,
   displayRequestDuration: true,
