@@ -36,6 +36,9 @@ type Config struct {
 	// ReadOnly opens an existing SQLite database to look only: hits fail, and looks work.
 	ReadOnly bool
 
+	// MustExist makes a SQLite database that is not there an error, instead of creating it.
+	MustExist bool
+
 	// PolicyFile is a YAML file of policies and routes, see package policyfile. Default:
 	// none. The policy "default" is the file's, if it has one, and so is the route of
 	// /ping. A server looks at the file every
@@ -71,7 +74,8 @@ type Config struct {
 	// NoMetrics leaves out /metrics and what it costs.
 	NoMetrics bool
 	// Observer is told what a limiter does that is used inside a Go program: the package
-	// infrastructure/metrics has one. A server's are its own metrics. Default: nobody.
+	// infrastructure/metrics has one. Not for a server, which tells its own metrics; with
+	// NoMetrics it tells this. Default: nobody.
 	Observer application.Observer
 
 	// LogLevel is debug, info, warn or error, LogFormat console or json, LogTo

@@ -59,7 +59,16 @@ type rulesTold struct {
 }
 
 // explain asks why, and wants texts in the words.
+// explain asks about now if the query has no time.
 func (s *service) explain(t *testing.T, query string, texts ...string) explained {
+	t.Helper()
+	if !strings.Contains(query, "at=") {
+		query += "&at=" + s.config.Now().UTC().Format(time.RFC3339Nano)
+	}
+	return s.explainAt(t, query, texts...)
+}
+
+func (s *service) explainAt(t *testing.T, query string, texts ...string) explained {
 	t.Helper()
 	a := s.request(t, "GET", "/v1/explain?"+query, bearer(auditToken)...)
 	if a.status != 200 {
@@ -237,6 +246,31 @@ func TestExplainTellsWhatSlidIn(t *testing.T) {
 	if e = s.explain(t, "key=k&policy=slide"); e.Previous != 0 || e.Carry != 0 || e.Used != 0 || len(e.Resets) != 1 {
 		t.Errorf("after a reset: %+v", e)
 	}
+}
+
+// Without a time the last refusal is meant, if there was one within a day.
+func TestExplainWithoutATimeTellsOfTheLastRefusal(t *testing.T) {
+	s := servePoliciesWith(t, "policies: {default: {limit: 1, window: 1m}, tight: {limit: 1, window: 1m, shadow: true}}\n", withTokens)
+	hit := func(policies string) { s.do(t, "POST", "/v1/hits", `{"key":"k","policies":[`+policies+`]}`) }
+	want := func(query string, texts ...string) explained { t.Helper(); return s.explainAt(t, query, texts...) }
+	s.rulesInLog(t)
+	for range 3 {
+		hit(`"default"`)
+		s.clock.advance(time.Second)
+	}
+	s.clock.advance(time.Hour)
+	hit(`"tight"`)
+	hit(`"tight"`) // later, and nobody was held back
+	s.clock.advance(time.Hour)
+	want("key=k", "k was refused at 2026-01-01T00:00:12Z by policy default: 1 of 1 units of the window 2026-01-01 00:00:00 to 00:01:00 UTC were used.")
+	if e := want("key=k&policy=tight"); e.Hit == nil || e.AsOf != "2026-01-01T01:00:13Z" {
+		t.Errorf("%+v", e)
+	}
+	s.clock.advance(24 * time.Hour)
+	if e := want("key=k", "A hit of cost 1 passes now."); e.Hit != nil || e.AsOf != s.clock.now().UTC().Format("2006-01-02T15:04:05Z") {
+		t.Errorf("a day later: %+v", e)
+	}
+	want("key=nobody", "A hit of cost 1 passes now.")
 }
 
 func TestExplainTellsWhatHasChangedSince(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/nene2-ft/ratelimitlog/infrastructure/metrics"
 )
 
-// provideMetrics are a server's metrics. With Config.NoMetrics nobody tells them
-// anything, and nobody can ask for them.
+// provideMetrics are a server's metrics. With Config.NoMetrics the limiter does not tell
+// them anything, and nobody can ask for them.
 func provideMetrics() *metrics.Metrics { return metrics.New(application.Operations) }
 
 // provideServerObserver is who is told what the limiter of a server does.
@@ -23,11 +23,14 @@ func provideServerObserver(config Config, metrics *metrics.Metrics) application.
 // provideObserver is who is told what a limiter by itself does.
 func provideObserver(config Config) application.Observer { return config.Observer }
 
-// sizeTimeout is how long a scrape waits for the size of what is stored.
-const sizeTimeout = time.Second
+// readTimeout is how long a scrape waits for the store.
+const readTimeout = time.Second
 
 // read is what a scrape reads of limiter and stores.
 func read(limiter *application.Limiter, stores Stores) metrics.Readings {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	limiter.Ping(ctx) // so that an outage is seen also where nobody hits; State says what came of it
 	state := limiter.State()
 	r := metrics.Readings{Queued: state.Queued, Queue: state.Queue, Uncounted: state.Uncounted, StoreDown: state.Down}
 	if stores.Unlogged != nil {
@@ -37,8 +40,6 @@ func read(limiter *application.Limiter, stores Stores) metrics.Readings {
 	if stores.Size == nil || state.Down {
 		return r
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sizeTimeout)
-	defer cancel()
 	size, err := stores.Size(ctx)
 	if err != nil {
 		return r

@@ -233,6 +233,22 @@ func TestAnOutageIsCounted(t *testing.T) {
 	s.wantMetrics(t, map[string]float64{"store_outages_total": 1})
 }
 
+// A store that was never there, or went while nobody asked, is seen by who scrapes.
+func TestAnOutageIsSeenWhereNobodyHits(t *testing.T) {
+	store := newSlow(0)
+	store.fail(errors.New("gone"))
+	s := serveOn(t, store.stores(), nil)
+	for _, down := range []float64{1, 0, 1} {
+		if down == 0 {
+			store.fail(nil)
+		} else {
+			store.fail(errors.New("gone"))
+		}
+		eventually(t, "a scrape that knows", func() bool { return s.metrics(t)["ratelimitlog_store_down"] == down })
+	}
+	s.wantMetrics(t, map[string]float64{"store_outages_total": 2, decisions("default", "undecided"): 0})
+}
+
 func TestTheSizeOfTheLogIsExported(t *testing.T) {
 	forEachEngine(t, func(t *testing.T, configure func(*ratelimitlog.Config)) {
 		s := servePoliciesWith(t, "policies: {default: {limit: 3, window: 1m, audit: {keep: 1h}}}\n", func(c *ratelimitlog.Config) {

@@ -122,7 +122,7 @@ func openSQLite(ctx context.Context, config Config, _ *zap.Logger) (Stores, func
 		store, err = gormstore.OpenReader(ctx, config.dsn())
 	} else {
 		store, err = gormstore.Open(ctx, config.dsn(), gormstore.Options{
-			Synchronous: gormstore.Synchronous(config.Synchronous), TamperEvident: config.TamperEvident,
+			Synchronous: gormstore.Synchronous(config.Synchronous), TamperEvident: config.TamperEvident, MustExist: config.MustExist,
 		})
 	}
 	if err != nil {

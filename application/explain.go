@@ -24,7 +24,8 @@ type ExplainQuery struct {
 	// Policy is the policy; "" is the one whose refusal of the key is nearest to the time
 	// within a day, else that of the nearest hit, else the policy "default".
 	Policy string
-	// At is the time; the zero time is now. With Minute it is the minute that begins then.
+	// At is the time; the zero time is that of the last refusal within a day, else now. With
+	// Minute it is the minute that begins then.
 	At     time.Time
 	Minute bool
 	// Outside says that the limiter's rules are not those that decide about hits: it is
@@ -70,6 +71,11 @@ func (x *Explainer) Explain(ctx context.Context, query ExplainQuery) (domain.Exp
 	if e.setAt(query.At); e.At.After(e.NowAt) {
 		return domain.Explanation{}, &domain.InvalidError{Field: "at", Reason: "is in the future"}
 	}
+	if query.At.IsZero() {
+		if err := e.goToLastRefusal(ctx); err != nil {
+			return domain.Explanation{}, err
+		}
+	}
 	for _, step := range []func(context.Context) error{e.findHit, e.findPassing, e.findRefusals, e.findChanges, e.findRules, e.findResets, e.findTally, e.findSpent} {
 		if err := step(ctx); err != nil {
 			return domain.Explanation{}, err
@@ -84,6 +90,15 @@ func (e *explaining) setAt(at time.Time) {
 		at = e.NowAt
 	}
 	e.At, e.AsOf = at.UTC(), at.UTC()
+}
+
+// goToLastRefusal makes the last refusal what is asked about, if there was one lately.
+func (e *explaining) goToLastRefusal(ctx context.Context) error {
+	last, err := e.first(ctx, domain.CallQuery{Policy: e.Policy, Key: e.Key, Outcome: domain.OutcomeRefused, From: e.At.Add(-nearby), To: after(e.At)})
+	if err == nil && last != nil {
+		e.setAt(last.At)
+	}
+	return err
 }
 
 // explaining is an explanation that is being made, step by step.

@@ -28,6 +28,13 @@ func (c *console) withLimiter(do func(*application.Limiter) error) error {
 	return do(limiter)
 }
 
+// withExisting is withLimiter on a database that is there: to change what others enforce
+// in one that is made for it would only seem to work.
+func (c *console) withExisting(do func(*application.Limiter) error) error {
+	c.config.MustExist = true
+	return c.withLimiter(do)
+}
+
 // warnOfOthers says so if the log has it that other policies are in force than those of
 // this command's settings. It is a hint: where the log cannot be read there is none.
 func (c *console) warnOfOthers() {

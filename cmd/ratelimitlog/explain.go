@@ -13,7 +13,7 @@ import (
 type explainCmd struct {
 	Key    string `arg:"" help:"Who was limited."`
 	Policy string `help:"The policy. Default the one that refused the key nearest to --at."`
-	At     string `help:"When: 2026-01-01T14:03:20Z, 14:03:20 today or yesterday by the local clock, or 1h30m for so long ago; without seconds, as 14:03, within that minute. Default now."`
+	At     string `help:"When: 2026-01-01T14:03:20Z, 14:03:20 today or yesterday by the local clock, or 1h30m for so long ago; without seconds, as 14:03, within that minute. Default the last refusal within a day, else now."`
 }
 
 func (c *explainCmd) Run(console *console) error {

@@ -182,7 +182,12 @@ func TestMisuseIsToldWithExitStatusTwo(t *testing.T) {
 
 func TestFailuresAreToldWithExitStatusOne(t *testing.T) {
 	c := newCommand(t)
-	c.want(1, []string{"status", "k"}, "there is no such database yet")
+	for _, args := range [][]string{{"status", "k"}, {"reset", "k"}, {"quota", "set", "k", "5"}, {"quota", "unset", "k"}, {"prune"}} {
+		c.want(1, append(args, "--dsn=sqlite:typo.db"), "there is no such database yet")
+		if _, err := os.Stat("typo.db"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%q made the database: %v", args, err)
+		}
+	}
 	c.want(1, []string{"calls"}, "there is no such database yet")
 	c.want(1, []string{"hit", "k", "--dsn=sqlite:no/such/dir/x.db"}, "open sqlite:no/such/dir/x.db")
 	c.want(1, []string{"serve", "--dsn=sqlite::memory:", "--addr=256.0.0.1:1"}, "256.0.0.1")

@@ -27,7 +27,7 @@ func (c *pruneCmd) Run(console *console) error {
 		}
 	}
 	var pruned application.Pruned
-	err = console.withLimiter(func(limiter *application.Limiter) (err error) {
+	err = console.withExisting(func(limiter *application.Limiter) (err error) {
 		if c.Policy != "" {
 			pruned, err = limiter.PruneCalls(console.ctx, c.Policy, audit, progress)
 		} else {

@@ -45,7 +45,7 @@ func (c *quotaSetCmd) Run(console *console) error {
 		return err
 	}
 	quota := domain.Quota{Policy: c.Policy, Key: c.Key, Limit: limit}
-	return console.withLimiter(func(limiter *application.Limiter) error {
+	return console.withExisting(func(limiter *application.Limiter) error {
 		if err := limiter.SetQuota(console.ctx, quota, change("quota set")); err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (c *quotaSetCmd) Run(console *console) error {
 type quotaUnsetCmd struct{ quotaOf }
 
 func (c *quotaUnsetCmd) Run(console *console) error {
-	return console.withLimiter(func(limiter *application.Limiter) error {
+	return console.withExisting(func(limiter *application.Limiter) error {
 		if err := limiter.UnsetQuota(console.ctx, c.Policy, c.Key, change("quota unset")); err != nil {
 			return err
 		}

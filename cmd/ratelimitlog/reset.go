@@ -15,7 +15,7 @@ type resetCmd struct {
 func (c *resetCmd) Run(console *console) error {
 	var names []string
 	var key string
-	err := console.withLimiter(func(limiter *application.Limiter) error {
+	err := console.withExisting(func(limiter *application.Limiter) error {
 		names, key = c.names(limiter), limiter.KeptAs(c.Key)
 		return limiter.Reset(console.ctx, domain.Hit{Key: c.Key, Policies: names, Origin: change("reset")})
 	})

@@ -131,7 +131,8 @@ func TestExplainSaysWhyInWords(t *testing.T) {
 	for _, at := range []string{ago.Format("15:04"), ago.Format("15:04:05"), ago.UTC().Format("2006-01-02T15:04Z")} {
 		c.want(0, []string{"explain", "carol", "--at", at}, "carol was refused at "+ago.UTC().Format("2006-01-02T15:04:05"), " by policy p: ", "\nThe log does not say whether the policy is in force now.\n")
 	}
-	c.want(0, []string{"explain", "carol"}, "The log has no hit of carol under policy p within a second of ", "\nThe nearest refusal before that was at "+ago.UTC().Format("2006-01-02T15:04:05"))
+	c.want(0, []string{"explain", "carol"}, "carol was refused at "+ago.UTC().Format("2006-01-02T15:04:05")) // the last time
+	c.want(0, []string{"explain", "carol", "--at=0s"}, "The log has no hit of carol under policy p within a second of ", "\nThe nearest refusal before that was at "+ago.UTC().Format("2006-01-02T15:04:05"))
 	for _, args := range [][]string{{"a\x01"}, {"alice", "--policy=nope"}, {"alice", "--at=then"}, {"alice", "--at=1969-12-31T23:59Z"}, {"alice", "--at=2099-01-01T00:00:00Z"}} {
 		c.want(2, append([]string{"explain"}, args...))
 	}

@@ -55,6 +55,8 @@ type Options struct {
 	// TamperEvident chains the calls of the log, from now on for ever, see
 	// [domain.Chained]. Every process that writes to the file must be started after that.
 	TamperEvident bool
+	// MustExist makes a file that is not there an error, instead of creating it.
+	MustExist bool
 }
 
 // readers is how many connections read at a time.
@@ -76,6 +78,11 @@ func Open(ctx context.Context, dsn string, options Options) (*Store, error) {
 		return nil, &domain.InvalidError{Field: "synchronous", Reason: fmt.Sprintf("is %q, it must be normal or full", options.Synchronous)}
 	}
 	s := &Store{}
+	if options.MustExist && at.path != "" {
+		if _, err := os.Stat(at.path); errors.Is(err, fs.ErrNotExist) {
+			return nil, missing(dsn)
+		}
+	}
 	if err := s.open(ctx, at, options); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open %s: %w", dsn, err)
@@ -126,11 +133,15 @@ func OpenReader(ctx context.Context, dsn string) (*Store, error) {
 	if err != nil {
 		s.Close()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("open %s: there is no such database yet; serve and migrate create it", dsn)
+			return nil, missing(dsn)
 		}
 		return nil, fmt.Errorf("open %s: %w", dsn, err)
 	}
 	return s, nil
+}
+
+func missing(dsn string) error {
+	return fmt.Errorf("open %s: there is no such database yet; serve, migrate and hit create it", dsn)
 }
 
 func (s *Store) openReader(ctx context.Context, at location) (err error) {

@@ -9,16 +9,16 @@ import (
 // family finds what belongs to a key without a lock: keys are few and come once, hits are
 // many.
 type family[K comparable, V any] struct {
-	most int // keys that are told apart, 0 for all
-	rest K   // what stands for those beyond
-	make func(K) V
+	most   int // keys that are told apart, 0 for all
+	rest   K   // what stands for those beyond
+	create func(K) V
 
 	known atomic.Pointer[map[K]V] // replaced, never changed
 	mu    sync.Mutex              // held by who replaces it
 }
 
-func newFamily[K comparable, V any](most int, rest K, make func(K) V) *family[K, V] {
-	f := &family[K, V]{most: most, rest: rest, make: make}
+func newFamily[K comparable, V any](most int, rest K, create func(K) V) *family[K, V] {
+	f := &family[K, V]{most: most, rest: rest, create: create}
 	f.known.Store(&map[K]V{})
 	return f
 }
@@ -43,7 +43,7 @@ func (f *family[K, V]) add(key K) V {
 			return v
 		}
 	}
-	v, more := f.make(key), maps.Clone(known)
+	v, more := f.create(key), maps.Clone(known)
 	more[key] = v
 	f.known.Store(&more)
 	return v

@@ -39,7 +39,7 @@ type Metrics struct {
 
 	decisions *family[string, *[outcomes]prometheus.Counter]
 	responses *family[response, prometheus.Counter]
-	hits      [outcomes]prometheus.Observer // by outcome of the hit; the same for those that have none of their own
+	hits      [outcomes]prometheus.Observer // by outcome of the hit; nil for those that only a policy has
 
 	commitHits, commitSeconds               prometheus.Observer
 	callsLogged, callsPruned, windowsPruned prometheus.Counter
@@ -56,8 +56,11 @@ type response struct {
 }
 
 // maxPolicies is how many names of policies are told apart as long as the process runs,
-// reloads included. Those beyond are counted together, as "other".
-const maxPolicies = 1000
+// reloads included. Those beyond are counted together, under a name that no policy has.
+const (
+	maxPolicies = 1000
+	others      = "(others)"
+)
 
 // hitBuckets reach from a refusal from memory to the longest time that a hit waits.
 var hitBuckets = []float64{.000_01, .000_05, .000_1, .000_25, .000_5, .001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
@@ -75,7 +78,7 @@ func New(operations []string) *Metrics {
 		m.registry.MustRegister(c)
 		return c
 	}
-	gauge := func(name, help string) prometheus.Gauge {
+	newGauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
 		m.registry.MustRegister(g)
 		return g
@@ -87,7 +90,7 @@ func New(operations []string) *Metrics {
 	}
 
 	decisions := counters("decisions_total", "Hits by policy and by what they came to under it; one on two policies is in both. refused_elsewhere: another policy of the hit refused, this one was not charged; shadow_refused: it passed if no other refused; unchecked: allowed without the store; undecided: answered 503.", "policy", "outcome")
-	m.decisions = newFamily(maxPolicies, "other", func(policy string) *[outcomes]prometheus.Counter {
+	m.decisions = newFamily(maxPolicies, others, func(policy string) *[outcomes]prometheus.Counter {
 		var series [outcomes]prometheus.Counter
 		for outcome := range series {
 			series[outcome] = decisions.WithLabelValues(policy, outcomeNames[outcome])
@@ -95,15 +98,8 @@ func New(operations []string) *Metrics {
 		return &series
 	})
 	hits := histogram("hit_duration_seconds", "Time from a hit to its answer, each hit once. What only policies in shadow refused is allowed.", hitBuckets, "outcome")
-	for outcome := range m.hits {
-		name := outcomeNames[outcome]
-		switch outcome { // the outcomes of a single policy
-		case refusedElsewhere:
-			name = outcomeNames[refused]
-		case shadowRefused:
-			name = outcomeNames[allowed]
-		}
-		m.hits[outcome] = hits.WithLabelValues(name)
+	for _, outcome := range []int{allowed, refused, unchecked, undecided} {
+		m.hits[outcome] = hits.WithLabelValues(outcomeNames[outcome])
 	}
 	m.commitHits = histogram("commit_hits", "Hits that one commit decided. Refusals that were answered from memory are counted later, those of a window as one.",
 		[]float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}).WithLabelValues()
@@ -118,10 +114,10 @@ func New(operations []string) *Metrics {
 	m.outages = counter("store_outages_total", "Times at which the store began to decide nothing.")
 	reloads := counters("reloads_total", "Readings of the policy file, at the start and whenever it changed.", "outcome")
 	m.reloaded, m.notReloaded = reloads.WithLabelValues("success"), reloads.WithLabelValues("failure")
-	m.lastReload = gauge("last_reload_success", "1 if the policies in force are those of the file, 0 if its last change could not be read.")
+	m.lastReload = newGauge("last_reload_success", "1 if the policies in force are those of the file, 0 if its last change could not be read.")
 	m.lastReload.Set(1)
-	m.policies = gauge("policies", "Policies in force.")
-	responses := counters("http_responses_total", "HTTP answers by the path of the handler (other: none) and by status code.", "route", "code")
+	m.policies = newGauge("policies", "Policies in force.")
+	responses := counters("http_responses_total", "HTTP answers by path of the API, a page with all its files being one, and by status code; other: nothing of the server took the path and method.", "route", "code")
 	m.responses = newFamily(0, response{}, func(r response) prometheus.Counter {
 		return responses.WithLabelValues(r.route, strconv.Itoa(r.code))
 	})
@@ -188,7 +184,9 @@ func (m *Metrics) Undecided(policies []string, took time.Duration) {
 
 // Committed counts a commit.
 func (m *Metrics) Committed(hits int, took time.Duration) {
-	m.commitHits.Observe(float64(hits))
+	if hits > 0 { // else it was a reset alone
+		m.commitHits.Observe(float64(hits))
+	}
 	m.commitSeconds.Observe(took.Seconds())
 }
 

@@ -37,17 +37,17 @@ var gauges = []struct {
 		}
 		return 0, true
 	}},
-	{gauge("unlogged_calls", "Calls that were counted and are not in the audit log yet, which is kept elsewhere."), func(r *Readings) (float64, bool) { return known(r.Unlogged) }},
-	{gauge("log_rows", "Rows of the audit log; an estimate on PostgreSQL."), func(r *Readings) (float64, bool) { return known(r.LogRows) }},
-	{gauge("database_bytes", "Length of the SQLite file, or of the tables and indexes on PostgreSQL."), func(r *Readings) (float64, bool) { return known(r.DatabaseBytes) }},
-	{gauge("wal_bytes", "Length of the write-ahead log of the SQLite file."), func(r *Readings) (float64, bool) { return known(r.WALBytes) }},
+	{gauge("unlogged_calls", "Calls that were counted and are not in the audit log yet, which is kept elsewhere."), func(r *Readings) (float64, bool) { return optional(r.Unlogged) }},
+	{gauge("log_rows", "Rows of the audit log; an estimate on PostgreSQL."), func(r *Readings) (float64, bool) { return optional(r.LogRows) }},
+	{gauge("database_bytes", "Length of the SQLite file, or of the tables and indexes on PostgreSQL."), func(r *Readings) (float64, bool) { return optional(r.DatabaseBytes) }},
+	{gauge("wal_bytes", "Length of the write-ahead log of the SQLite file."), func(r *Readings) (float64, bool) { return optional(r.WALBytes) }},
 }
 
 func gauge(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, nil, nil)
 }
 
-func known[T int | int64](value *T) (float64, bool) {
+func optional[T int | int64](value *T) (float64, bool) {
 	if value == nil {
 		return 0, false
 	}

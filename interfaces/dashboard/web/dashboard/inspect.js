@@ -1,13 +1,11 @@
 // Looks into one key: its explanation and its history.
 
-import {ask, Problem} from './api.js';
 import {$, button, foreign, say, setChildren, show} from './dom.js';
 import {explain, forget as forgetExplanation, whenDue} from './explain.js';
 import {fromField, toField} from './format.js';
 import {forget as forgetHistory, load as loadHistory} from './history.js';
 import {change, view} from './view.js';
 
-const searched = 20; // refused calls among which one is looked for that no shadow refused
 let asked = null; // {key, policy, at}: what is looked into; policy and at '' if they are to be found
 let found = null; // the same with what was found, once it was
 
@@ -58,12 +56,11 @@ export class Inspector {
   async #explain(signal) {
     const question = asked;
     const first = found === null;
-    const wanted = found ?? await lastRefusal(question, signal);
-    const told = await explain(wanted, signal);
+    const told = await explain(found ?? question, signal);
     this.#tellOthers(told);
     if (question !== asked || !first) return;
     // The server tells the key as it has it: hashed, if it hashes keys.
-    found = {key: told.key, policy: told.policy, at: wanted.at};
+    found = {key: told.key, policy: told.policy, at: told.hit || question.at ? told.at : ''};
     $('#inspect-key').value = found.key;
     $('#inspect-policy').value = found.policy;
     change(found, {step: true});
@@ -78,13 +75,4 @@ export class Inspector {
     setChildren($('#too'), ...(others.length ? ['Refused then too by ', ...others.flatMap((policy, i) => [i ? ', ' : '',
       button({class: 'link'}, () => this.open({key: told.key, policy, at: found?.at ?? told.at}), foreign(policy))]), '.'] : []));
   }
-}
-
-/** Finds the last refusal, where no time was said. */
-async function lastRefusal({key, policy, at}, signal) {
-  if (!key) throw new Problem(422, 'A key is needed.');
-  if (at) return {key, policy, at};
-  const {calls} = await ask('v1/calls', {key, policy, allowed: false, limit: searched}, signal);
-  const call = calls.find((c) => !c.shadow) ?? calls[0];
-  return call ? {key, policy: call.policy, at: call.called_at} : {key, policy, at};
 }
