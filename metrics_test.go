@@ -312,7 +312,7 @@ func TestNoRouteLimitsMetrics(t *testing.T) {
 func TestMetricsKeepToTheConventions(t *testing.T) {
 	s := serve(t, nil)
 	s.ping(t, "k")
-	for accept, contentType := range map[string]string{"": "text/plain", "application/openmetrics-text;version=1.0.0": "application/openmetrics-text"} {
+	for accept, contentType := range map[string]string{"": "text/plain", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited": "application/vnd.google.protobuf", "application/openmetrics-text;version=1.0.0": "application/openmetrics-text"} {
 		a := s.request(t, "GET", "/metrics", "Accept", accept)
 		if !strings.HasPrefix(a.header.Get("Content-Type"), contentType) {
 			t.Errorf("Accept %q: %s", accept, a.header.Get("Content-Type"))
