@@ -211,13 +211,20 @@ func (b *tab) text(expression string) string {
 	return value
 }
 
-// wait waits until an expression is true in the page.
+// wait waits until an expression is true in the page. While another page comes into its
+// place there may be nothing that it could be told of.
 func (b *tab) wait(expression string, args ...any) {
 	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
 	expression = fmt.Sprintf(expression, args...)
-	for deadline := time.Now().Add(patience); !eval[bool](b, "Boolean("+expression+")"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")", chromedp.EvalAwaitPromise))
+		if err == nil && is {
+			return
+		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("never true: %s", expression)
+			b.t.Fatalf("never true: %s (%v)", expression, err)
 		}
 	}
 }
