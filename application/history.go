@@ -2,7 +2,6 @@ package application
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -176,17 +175,10 @@ func (h *History) read(ctx context.Context, query domain.CallQuery) ([]domain.Ca
 	defer cancel()
 	calls, err := h.log.Calls(ctx, query)
 	if err != nil {
-		h.failed(ctx)
+		tellFailed(ctx, h.options.Observer, opLog)
 		return nil, fmt.Errorf("read the log: %w: %w", domain.ErrUnavailable, err)
 	}
 	return calls, nil
-}
-
-// failed tells the observer, but not of a reading that nobody waits for any more.
-func (h *History) failed(ctx context.Context) {
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		h.options.Observer.StoreFailed(opLog)
-	}
 }
 
 // bounded is the context of one step.

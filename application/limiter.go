@@ -2,7 +2,6 @@ package application
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -204,9 +203,7 @@ func (l *Limiter) look(ctx context.Context, d domain.Decision, slots []domain.Sl
 	}
 	tallies, err := l.counter.Look(ctx, slots)
 	if err != nil {
-		if !errors.Is(ctx.Err(), context.Canceled) { // else nobody waits any more
-			l.observer.StoreFailed(opLook)
-		}
+		tellFailed(ctx, l.observer, opLook)
 		return domain.Decision{}, fmt.Errorf("look at %d counters: %w: %w", len(slots), domain.ErrUnavailable, err)
 	}
 	conclude(&d, domain.Taken{Allowed: true, Tallies: tallies})

@@ -1,6 +1,8 @@
 package application
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -39,6 +41,13 @@ const (
 
 // Operations are what an [Observer] hears of as having failed.
 var Operations = []string{opCommit, opLook, opQuotas, opPrune, opLog}
+
+// tellFailed tells of a store that failed, unless nobody waited for it any more.
+func tellFailed(ctx context.Context, observer Observer, operation string) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		observer.StoreFailed(operation)
+	}
+}
 
 // unobserved is who observes if nobody does.
 type unobserved struct{}

@@ -33,7 +33,7 @@ func (l *Limiter) Prune(ctx context.Context, progress func(Pruned)) (pruned Prun
 		})
 	}
 	if err != nil {
-		l.pruneFailed(ctx)
+		tellFailed(ctx, l.observer, opPrune)
 		return pruned, fmt.Errorf("prune after %d windows: %w", pruned.Windows, err)
 	}
 	for _, policy := range l.rules.inForce.Load().Policies {
@@ -73,17 +73,10 @@ func (l *Limiter) pruneCalls(ctx context.Context, policy string, audit domain.Au
 		return more, err
 	})
 	if err != nil {
-		l.pruneFailed(ctx)
+		tellFailed(ctx, l.observer, opPrune)
 		return removed, fmt.Errorf("prune the log of policy %s after %d calls: %w", policy, removed, err)
 	}
 	return removed, nil
-}
-
-// pruneFailed tells the observer, but not of a prune that was to end.
-func (l *Limiter) pruneFailed(ctx context.Context) {
-	if ctx.Err() == nil {
-		l.observer.StoreFailed(opPrune)
-	}
 }
 
 func tell(progress func(Pruned), pruned Pruned, err error) {

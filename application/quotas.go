@@ -22,10 +22,10 @@ const (
 // quotas are the limits that keys have of their own. All of them are in memory,
 // some hundred bytes each, because every hit asks for them; the store has them to keep.
 type quotas struct {
-	store   domain.Quotas // nil: there are none
-	timeout time.Duration // of a reading
-	report  func(error)
-	failing func() // told of each reading that fails
+	store    domain.Quotas // nil: there are none
+	timeout  time.Duration // of a reading
+	report   func(error)
+	observer Observer
 
 	known atomic.Bool  // all that the store had at first are in memory
 	size  atomic.Int64 // of own, to be read without the lock
@@ -40,7 +40,7 @@ type quotas struct {
 type quotaID struct{ policy, key string }
 
 func newQuotas(store domain.Quotas, options Options) *quotas {
-	q := &quotas{store: store, timeout: options.Timeout, report: options.Report, failing: func() { options.Observer.StoreFailed(opQuotas) }, own: map[quotaID]int64{}}
+	q := &quotas{store: store, timeout: options.Timeout, report: options.Report, observer: options.Observer, own: map[quotaID]int64{}}
 	q.known.Store(store == nil)
 	return q
 }
@@ -69,9 +69,7 @@ func (q *quotas) read(ctx context.Context) error {
 	for {
 		changes, err := q.store.QuotaChanges(ctx, q.revision, quotaPage)
 		if err != nil {
-			if !errors.Is(ctx.Err(), context.Canceled) {
-				q.failing()
-			}
+			tellFailed(ctx, q.observer, opQuotas)
 			err = fmt.Errorf("read the changes of quotas: %w: %w", domain.ErrUnavailable, err)
 			if !q.failed && !errors.Is(ctx.Err(), context.Canceled) {
 				q.failed = true

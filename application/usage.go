@@ -124,7 +124,7 @@ func (h *History) addUp(ctx context.Context, query UsageQuery, sums *usageSums) 
 func (h *History) totals(ctx context.Context, query domain.TotalQuery, add func(domain.Total)) error {
 	if log, ok := h.log.(domain.Totaler); ok {
 		if err := log.Totals(ctx, query, add); err != nil {
-			h.failed(ctx)
+			tellFailed(ctx, h.options.Observer, opLog)
 			return fmt.Errorf("add up the log: %w: %w", domain.ErrUnavailable, err)
 		}
 		return nil

@@ -67,14 +67,16 @@ type file struct {
 	policy      string        // Content-Security-Policy
 	name        string        // in web, where it takes no memory
 	packed      func() []byte // in gzip
-	tag         string
+	tag         func() string // of the contents
 }
 
 func newFile(name, policy string) *file {
 	f := &file{contentType: types[path.Ext(name)], policy: policy, name: name}
-	sum := sha256.New()
-	f.writeTo(sum)
-	f.tag = `"` + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:12])
+	f.tag = sync.OnceValue(func() string {
+		sum := sha256.New()
+		f.writeTo(sum)
+		return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:12])
+	})
 	f.packed = sync.OnceValue(func() []byte {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -104,11 +106,12 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-cache")
 	header.Set("Vary", "Accept-Encoding")
-	packs, tag := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"), f.tag+`"`
+	packs, tag := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"), f.tag()
 	if packs {
-		tag = f.tag + `-gzip"`
+		tag += "-gzip"
 		header.Set("Content-Encoding", "gzip")
 	}
+	tag = `"` + tag + `"`
 	header.Set("ETag", tag)
 	if r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)

@@ -50,12 +50,12 @@ func (s *silent) remove(c *conn) {
 	delete(s.conns, c)
 }
 
-// end ends the wait for a first byte on all of them.
+// end ends the wait for a first byte on all of them, soon.
 func (s *silent) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
-		c.Conn.SetReadDeadline(time.Now())
+		c.Conn.SetReadDeadline(time.Now().Add(lastWait))
 	}
 }
 
@@ -78,23 +78,17 @@ type conn struct {
 	silent      *silent
 	heard       bool // something has arrived; the reading goroutine's
 	inRequest   bool // something has arrived since the last answer; likewise
-	hurried     bool // lastWait was granted; likewise
 }
 
 // lastWait is how long a server that stops still waits for a request that may be on
-// its way.
+// its way. It is never none: what has arrived is not read once a deadline is over.
 const lastWait = 100 * time.Millisecond
 
 func (c *conn) Read(b []byte) (int, error) {
 	c.asking.Store(true)
 	n, err := c.Conn.Read(b)
-	if c.stopping.Load() && !c.hurried && errors.Is(err, os.ErrDeadlineExceeded) {
-		c.hurried = true // what has arrived is not read once a deadline is over
-		c.Conn.SetReadDeadline(time.Now().Add(lastWait))
-		n, err = c.Conn.Read(b)
-		if !c.inRequest && errors.Is(err, os.ErrDeadlineExceeded) {
-			err = io.EOF // no request, so no answer that one did not arrive in time
-		}
+	if c.stopping.Load() && !c.inRequest && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = io.EOF // no request, so no answer that one did not arrive in time
 	}
 	if err != nil {
 		c.asking.Store(false)
@@ -118,7 +112,7 @@ func (c *conn) Write(b []byte) (int, error) {
 
 func (c *conn) Close() error {
 	if c.stopping.Load() && c.asking.Load() && c.spared.CompareAndSwap(false, true) {
-		return c.Conn.SetReadDeadline(time.Now())
+		return c.Conn.SetReadDeadline(time.Now().Add(lastWait))
 	}
 	c.silent.remove(c)
 	return c.Conn.Close()
@@ -138,7 +132,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	}
 	c.read = t
 	if !c.heard && c.stopping.Load() {
-		t = time.Now()
+		t = time.Now().Add(lastWait)
 	}
 	return c.Conn.SetReadDeadline(t)
 }
