@@ -266,12 +266,7 @@ func shadowRecipe(t *testing.T, file string) {
 	if live == string(text) {
 		t.Fatal("nothing is in shadow")
 	}
-	if err := os.WriteFile(file+".new", []byte(live), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		t.Fatal(err)
-	}
+	replaceFile(t, file, live)
 	eventually(t, "the policy is live", func() bool {
 		return strings.Contains(s.request(t, "GET", "/v1/policies").body, `{"name":"stricter","limit":20,"window":"fixed 1m"}`)
 	})

@@ -3,7 +3,6 @@ package ratelimitlog_test
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -277,12 +276,7 @@ func TestExplainTellsWhatHasChangedSince(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policies.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		replaceFile(t, file, text)
 	}
 	write("policies: {default: {limit: 1, window: 1m}, other: {limit: 1, window: 1m}}\n")
 	s := serve(t, func(c *ratelimitlog.Config) { withTokens(c); c.PolicyFile, c.ReloadEvery = file, time.Millisecond })

@@ -217,12 +217,7 @@ func TestALimitThatChangesUnderUseLeavesTheDifference(t *testing.T) { // cases 8
 	})
 	change := func(limit string) {
 		t.Helper()
-		if err := os.WriteFile(file+".new", []byte("policies: {default: {limit: "+limit+", window: 1m}}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		replaceFile(t, file, "policies: {default: {limit: "+limit+", window: 1m}}")
 		for begun := time.Now(); !strings.Contains(s.request(t, "GET", "/v1/policies").body, `"limit":`+limit+","); time.Sleep(time.Millisecond) {
 			if time.Since(begun) > 10*time.Second {
 				t.Fatalf("the limit never becomes %s", limit)
@@ -251,12 +246,7 @@ func TestAPolicyFileIsReloadedWholeOrNotAtAll(t *testing.T) { // cases 139, 140,
 	file := filepath.Join(t.TempDir(), "policies.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		replaceFile(t, file, text)
 	}
 	write("policies: {default: {limit: 3, window: 1m}, other: {limit: 9, window: 1m}}")
 	s := serve(t, func(c *ratelimitlog.Config) { c.PolicyFile, c.ReloadEvery = file, time.Millisecond })

@@ -10,7 +10,7 @@ import (
 
 // provideMetrics are a server's metrics. With Config.NoMetrics the limiter does not tell
 // them anything, and nobody can ask for them.
-func provideMetrics() *metrics.Metrics { return metrics.New(application.Operations) }
+func provideMetrics() *metrics.Metrics { return metrics.New(Version(), application.Operations) }
 
 // provideServerObserver is who is told what the limiter of a server does.
 func provideServerObserver(config Config, metrics *metrics.Metrics) application.Observer {

@@ -155,10 +155,7 @@ func TestMetricsGoOnThroughReloads(t *testing.T) { // case 169
 	file := filepath.Join(t.TempDir(), "policies.yaml")
 	write := func(text string) {
 		t.Helper()
-		next := file + ".next"
-		if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, file)); err != nil {
-			t.Fatal(err)
-		}
+		replaceFile(t, file, text)
 	}
 	write("policies: {default: {limit: 3, window: 1m}, other: {limit: 1, window: 1m}}\n")
 	s := serve(t, func(c *ratelimitlog.Config) { c.PolicyFile, c.ReloadEvery = file, time.Millisecond })
@@ -346,7 +343,7 @@ func TestMetricsKeepToTheConventions(t *testing.T) {
 
 // A limiter inside a Go program tells what it does to whom the program says.
 func ExampleConfig_observer() {
-	measured := metrics.New(nil)
+	measured := metrics.New(ratelimitlog.Version(), application.Operations)
 	ctx := context.Background()
 	limiter, stop, err := ratelimitlog.NewLimiter(ctx, ratelimitlog.Config{DSN: "sqlite::memory:", Limit: "1", Observer: measured})
 	if err != nil {

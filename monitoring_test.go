@@ -260,12 +260,7 @@ func everything(t *testing.T) exported {
 	file := filepath.Join(t.TempDir(), "policies.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		replaceFile(t, file, text)
 	}
 	hits := func(s *service) {
 		t.Helper()

@@ -14,7 +14,7 @@ func TestEveryPageIsDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for page := range provideHTTPOptions(Config{}, metrics.New(nil)).Pages {
+	for page := range provideHTTPOptions(Config{}, metrics.New("test", nil)).Pages {
 		if at, _ := spec.Path(page); !spec.Describes("GET", at) || !spec.Describes("HEAD", at) {
 			t.Errorf("%s is not described", page)
 		}

@@ -61,12 +61,7 @@ func TestStartsAndReloadsAreInTheLog(t *testing.T) {
 	dsn, file := "sqlite:"+filepath.Join(t.TempDir(), "test.db"), filepath.Join(t.TempDir(), "policies.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		replaceFile(t, file, text)
 	}
 	start := func() *service {
 		return serve(t, func(c *ratelimitlog.Config) { c.DSN, c.PolicyFile, c.ReloadEvery = dsn, file, 5*time.Millisecond })

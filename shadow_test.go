@@ -3,7 +3,6 @@ package ratelimitlog_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,12 +22,7 @@ func TestAPolicyInShadowCountsAndRefusesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policies.yaml")
 	write := func(shadow bool) {
 		t.Helper()
-		if err := os.WriteFile(file+".new", fmt.Appendf(nil, inShadow, shadow), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+		replaceFile(t, file, fmt.Sprintf(inShadow, shadow))
 	}
 	write(true)
 	s := serve(t, func(c *ratelimitlog.Config) { c.PolicyFile, c.ReloadEvery = file, 10*time.Millisecond })

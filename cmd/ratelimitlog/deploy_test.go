@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/nene2-ft/ratelimitlog/infrastructure/servicetest"
 )
 
 // composition is what compose.yaml must have.
@@ -121,7 +123,7 @@ func writeFile(t *testing.T, name, text string) string {
 func TestTheUnitIsRightAndHardened(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("there is no systemd-analyze in PATH")
+		servicetest.Missing(t, "there is no systemd-analyze in PATH")
 	}
 	text, err := os.ReadFile("../../docs/deploy/ratelimitlog.service")
 	if err != nil {

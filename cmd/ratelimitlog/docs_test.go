@@ -33,10 +33,10 @@ func documents(t *testing.T) map[string]string {
 	return texts
 }
 
-func newParser(t *testing.T) *kong.Kong {
+// parser is the program's own.
+func parser(t *testing.T) *kong.Kong {
 	t.Helper()
-	parser, err := kong.New(&cli{}, kong.Name("ratelimitlog"), kong.DefaultEnvars("RATELIMITLOG"),
-		kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	parser, err := newParser(&cli{}, io.Discard, io.Discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func variables(node *kong.Node) map[string]bool {
 }
 
 func TestEveryVariableInTheDocumentsExists(t *testing.T) {
-	known := variables(newParser(t).Model.Node)
+	known := variables(parser(t).Model.Node)
 	if !known["RATELIMITLOG_ADDR"] || !known["RATELIMITLOG_DSN"] {
 		t.Fatalf("the variables of the program: %v", slices.Sorted(maps.Keys(known)))
 	}
@@ -128,7 +128,7 @@ func TestEveryCommandLineInTheDocumentsIsUnderstood(t *testing.T) {
 		}
 	}
 	named := map[string]bool{} // alone a command is only named
-	for _, command := range newParser(t).Model.Children {
+	for _, command := range parser(t).Model.Children {
 		named[command.Name] = true
 	}
 	words := regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
@@ -137,7 +137,7 @@ func TestEveryCommandLineInTheDocumentsIsUnderstood(t *testing.T) {
 		for _, word := range words.FindAllString(at, -1) {
 			args = append(args, strings.Trim(word, `"'`))
 		}
-		if _, err := newParser(t).Parse(args); err != nil && !named[at] {
+		if _, err := parser(t).Parse(args); err != nil && !named[at] {
 			t.Errorf("%s: ratelimitlog %s: %v", lines[at], at, err)
 		}
 	}

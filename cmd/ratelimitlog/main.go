@@ -85,13 +85,7 @@ type console struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var flags cli
 	status := -1
-	parser, err := kong.New(&flags,
-		kong.Name("ratelimitlog"),
-		kong.Description("A rate limiter that remembers every decision."),
-		kong.DefaultEnvars("RATELIMITLOG"),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { status = code }),
-	)
+	parser, err := newParser(&flags, stdout, stderr, func(code int) { status = code })
 	if err != nil {
 		fmt.Fprintln(stderr, "ratelimitlog:", err)
 		return exitError
@@ -125,4 +119,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "ratelimitlog:", err)
 	}
 	return exitStatus(err)
+}
+
+// newParser reads the command line into flags. exit is called where it only asks for help.
+func newParser(flags *cli, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {
+	return kong.New(flags,
+		kong.Name("ratelimitlog"),
+		kong.Description("A rate limiter that remembers every decision."),
+		kong.DefaultEnvars("RATELIMITLOG"),
+		kong.Writers(stdout, stderr),
+		kong.Exit(exit),
+	)
 }

@@ -9,7 +9,7 @@ import (
 
 // What a decision pays to be counted, beside two readings of the clock.
 func BenchmarkDecided(b *testing.B) {
-	m := New(nil)
+	m := New("test", nil)
 	d := domain.Decision{Allowed: true, Policies: []domain.PolicyDecision{{Policy: "default"}}}
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -19,7 +19,7 @@ func BenchmarkDecided(b *testing.B) {
 }
 
 func BenchmarkResponded(b *testing.B) {
-	m := New(nil)
+	m := New("test", nil)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			m.Responded("/ping", 200)

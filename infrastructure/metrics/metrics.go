@@ -6,12 +6,12 @@ package metrics
 import (
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -65,31 +65,16 @@ const (
 // hitBuckets reach from a refusal from memory to the longest time that a hit waits.
 var hitBuckets = []float64{.000_01, .000_05, .000_1, .000_25, .000_5, .001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// New makes metrics. operations are what the store may be told to have failed at.
-func New(operations []string) *Metrics {
+// New makes metrics of a program of that version. operations are what the store may be
+// told to have failed at.
+func New(version string, operations []string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
-		m.registry.MustRegister(c)
-		return c
-	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
-		m.registry.MustRegister(c)
-		return c
-	}
-	newGauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
-		m.registry.MustRegister(g)
-		return g
-	}
-	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
-		m.registry.MustRegister(h)
-		return h
-	}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	ours := promauto.With(prometheus.WrapRegistererWithPrefix(namespace+"_", m.registry))
 
-	decisions := counters("decisions_total", "Hits by policy and by what they came to under it; one on two policies is in both. refused_elsewhere: another policy of the hit refused, this one was not charged; shadow_refused: it passed if no other refused; unchecked: allowed without the store; undecided: answered 503.", "policy", "outcome")
+	decisions := ours.NewCounterVec(prometheus.CounterOpts{Name: "decisions_total",
+		Help: "Hits by policy and by what they came to under it; one on two policies is in both. refused_elsewhere: another policy of the hit refused, this one was not charged; shadow_refused: it passed if no other refused; unchecked: allowed without the store; undecided: answered 503."},
+		[]string{"policy", "outcome"})
 	m.decisions = newFamily(maxPolicies, others, func(policy string) *[outcomes]prometheus.Counter {
 		var series [outcomes]prometheus.Counter
 		for outcome := range series {
@@ -97,46 +82,38 @@ func New(operations []string) *Metrics {
 		}
 		return &series
 	})
-	hits := histogram("hit_duration_seconds", "Time from a hit to its answer, each hit once. What only policies in shadow refused is allowed.", hitBuckets, "outcome")
+	hits := ours.NewHistogramVec(prometheus.HistogramOpts{Name: "hit_duration_seconds", Buckets: hitBuckets,
+		Help: "Time from a hit to its answer, each hit once. What only policies in shadow refused is allowed."}, []string{"outcome"})
 	for _, outcome := range []int{allowed, refused, unchecked, undecided} {
 		m.hits[outcome] = hits.WithLabelValues(outcomeNames[outcome])
 	}
-	m.commitHits = histogram("commit_hits", "Hits that one commit decided. Refusals that were answered from memory are counted later, those of a window as one.",
-		[]float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}).WithLabelValues()
-	m.commitSeconds = histogram("commit_duration_seconds", "Time that a commit took.", hitBuckets[2:]).WithLabelValues()
-	m.callsLogged = counter("calls_logged_total", "Rows added to the audit log: hits, those refused alike as one, and changes of limits and policies.")
-	m.callsPruned = counter("calls_pruned_total", "Rows removed from the audit log.")
-	m.windowsPruned = counter("windows_pruned_total", "Windows removed that could no longer matter.")
-	m.storeErrors = counters("store_errors_total", "Attempts at the store that failed.", "operation")
+	m.commitHits = ours.NewHistogram(prometheus.HistogramOpts{Name: "commit_hits", Buckets: prometheus.ExponentialBuckets(1, 2, 12),
+		Help: "Hits that one commit decided. Refusals that were answered from memory are counted later, those of a window as one."})
+	m.commitSeconds = ours.NewHistogram(prometheus.HistogramOpts{Name: "commit_duration_seconds", Buckets: hitBuckets[2:], Help: "Time that a commit took."})
+	m.callsLogged = ours.NewCounter(prometheus.CounterOpts{Name: "calls_logged_total",
+		Help: "Rows added to the audit log: hits, those refused alike as one, and changes of limits and policies."})
+	m.callsPruned = ours.NewCounter(prometheus.CounterOpts{Name: "calls_pruned_total", Help: "Rows removed from the audit log."})
+	m.windowsPruned = ours.NewCounter(prometheus.CounterOpts{Name: "windows_pruned_total", Help: "Windows removed that could no longer matter."})
+	m.storeErrors = ours.NewCounterVec(prometheus.CounterOpts{Name: "store_errors_total", Help: "Attempts at the store that failed."}, []string{"operation"})
 	for _, operation := range operations {
 		m.storeErrors.WithLabelValues(operation)
 	}
-	m.outages = counter("store_outages_total", "Times at which the store began to decide nothing.")
-	reloads := counters("reloads_total", "Readings of the policy file, at the start and whenever it changed.", "outcome")
+	m.outages = ours.NewCounter(prometheus.CounterOpts{Name: "store_outages_total", Help: "Times at which the store began to decide nothing."})
+	reloads := ours.NewCounterVec(prometheus.CounterOpts{Name: "reloads_total", Help: "Readings of the policy file, at the start and whenever it changed."}, []string{"outcome"})
 	m.reloaded, m.notReloaded = reloads.WithLabelValues("success"), reloads.WithLabelValues("failure")
-	m.lastReload = newGauge("last_reload_success", "1 if the policies in force are those of the file, 0 if its last change could not be read.")
+	m.lastReload = ours.NewGauge(prometheus.GaugeOpts{Name: "last_reload_success",
+		Help: "1 if the policies in force are those of the file, 0 if its last change could not be read."})
 	m.lastReload.Set(1)
-	m.policies = newGauge("policies", "Policies in force.")
-	responses := counters("http_responses_total", "HTTP answers by path of the API, a page with all its files being one, and by status code; other: nothing of the server took the path and method.", "route", "code")
+	m.policies = ours.NewGauge(prometheus.GaugeOpts{Name: "policies", Help: "Policies in force."})
+	responses := ours.NewCounterVec(prometheus.CounterOpts{Name: "http_responses_total",
+		Help: "HTTP answers by path of the API, a page with all its files being one, and by status code; other: nothing of the server took the path and method."},
+		[]string{"route", "code"})
 	m.responses = newFamily(0, response{}, func(r response) prometheus.Counter {
 		return responses.WithLabelValues(r.route, strconv.Itoa(r.code))
 	})
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	ours.NewGauge(prometheus.GaugeOpts{Name: "build_info", Help: "1, and what program this is.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}}).Set(1)
 	return m
-}
-
-// buildInfo is 1, and says what runs.
-func buildInfo() prometheus.Collector {
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "build_info", Help: "1, and what program this is.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
-	})
-	info.Set(1)
-	return info
 }
 
 // Registry is where the metrics are, to be gathered with others.

@@ -14,7 +14,7 @@ import (
 
 // However often policies get new names, the series are bounded, and no hit is lost.
 func TestPoliciesBeyondTheBoundAreCountedTogether(t *testing.T) {
-	m := New(nil)
+	m := New("test", nil)
 	const policies = maxPolicies + 500
 	var group sync.WaitGroup
 	for c := range 8 {
@@ -52,7 +52,7 @@ func TestPoliciesBeyondTheBoundAreCountedTogether(t *testing.T) {
 }
 
 func TestAHitIsCountedOnceUnderEachPolicy(t *testing.T) {
-	m := New(nil)
+	m := New("test", nil)
 	full, room := domain.Tally{Refuses: true}, domain.Tally{}
 	for _, d := range []domain.Decision{
 		{Allowed: true, Policies: []domain.PolicyDecision{{Policy: "a", Tally: room}, {Policy: "b", Tally: full, Shadow: true}}},
