@@ -3,8 +3,7 @@
 import {ask, now} from './api.js';
 import {$, button, el, foreign, setRows, setText, show} from './dom.js';
 import {rfc3339, units} from './format.js';
-import {shareCell, tellCount, tellShadows} from './policies.js';
-import {tellPartial} from './poll.js';
+import {shareCell, tellCount, tellPartial, tellShadows} from './notes.js';
 import {spans, view} from './view.js';
 
 const panel = $('#keys');

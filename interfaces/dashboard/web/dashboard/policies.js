@@ -2,8 +2,8 @@
 
 import {ask, now} from './api.js';
 import {$, el, foreign, setRows, setText, show} from './dom.js';
-import {rfc3339, share, units} from './format.js';
-import {tellPartial} from './poll.js';
+import {rfc3339, units} from './format.js';
+import {shareCell, tellCount, tellPartial} from './notes.js';
 import {spans, view} from './view.js';
 
 const most = 1000, shown = 20;
@@ -28,27 +28,6 @@ function tell(usage, span) {
   tellCount(panel, Math.min(groups.length, shown), usage.groups, 'policies');
   tellPartial(panel, usage.partial);
   offer(groups.map((group) => group.policy));
-}
-
-/** Says how many are shown, if that is not all. */
-export function tellCount(panel, n, all, what) {
-  const note = $('.count', panel);
-  show(note, n < all);
-  setText(note, n < all ? `${units(n)} of ${units(all)} ${what}.` : '');
-}
-
-/** Says in a panel which refusals may have refused nobody. */
-export function tellShadows(panel, shadows, refused) {
-  const note = $('.shadows', panel);
-  show(note, shadows.length > 0 && refused > 0);
-  setText(note, `Refused units are also those of policies in shadow, which may have passed: ${shadows.join(', ')}.${view.scope ? '' : ' Choose a policy above to see it alone.'}`);
-}
-
-/** A cell with the share of refused units, also as a bar. */
-export function shareCell({allowed, refused}) {
-  const bar = el('span', {class: 'bar', 'aria-hidden': 'true'}, el('span'));
-  bar.firstChild.style.inlineSize = `${100 * refused / Math.max(allowed + refused, 1)}%`;
-  return el('td', {class: 'number share'}, bar, el('span', {class: 'percent'}, share(refused, allowed + refused)));
 }
 
 /** Lets policies be chosen that were seen. */

@@ -1,7 +1,7 @@
 // Keeps panels current: each asks anew some time after its last answer, so that its
 // requests never overlap and a slow answer is asked for less often.
 
-import {$, setText, show} from './dom.js';
+import {$, setText} from './dom.js';
 import {clock} from './format.js';
 
 const pace = 2000, slowest = 30_000; // milliseconds
@@ -149,11 +149,4 @@ class Panel {
     this.#again = false;
     this.#request?.abort();
   }
-}
-
-/** Says in a panel that what is added up may lack something. */
-export function tellPartial(panel, partial) {
-  const note = $('.partial', panel);
-  show(note, partial);
-  setText(note, partial ? 'Partial: the log does not have all calls of this time; some were not logged, or are not kept any more.' : '');
 }

@@ -4,8 +4,7 @@ import {ask, now} from './api.js';
 import {Chart, lines} from './chart.js';
 import {$, el, setRows, setText, show} from './dom.js';
 import {clock, rate, rfc3339, time, units} from './format.js';
-import {tellShadows} from './policies.js';
-import {tellPartial} from './poll.js';
+import {tellPartial, tellShadows} from './notes.js';
 import {spans, view} from './view.js';
 
 const recent = 10; // seconds that "now" is the mean of
