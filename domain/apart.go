@@ -51,7 +51,9 @@ type InTurn struct {
 	changed   sync.Cond // something of what follows did
 	unlogged  []Call    // in order
 	appending bool      // a goroutine does, which ends when there is nothing or the log fails
-	failure   error     // why it ended
+	runs      int64     // how many such goroutines were started
+	failed    int64     // which of them was the last that ended with a failure
+	failure   error     // with which one
 	behind    bool      // Notice was told of a failure
 	closed    bool      // nothing is tried by itself any more
 }
@@ -96,7 +98,8 @@ func (t *InTurn) Unlogged() int {
 	return len(t.unlogged)
 }
 
-// await has calls appended until enough is true.
+// await has calls appended until enough is true. A failure of what began before it was
+// called is none: the log may be back since.
 func (t *InTurn) await(ctx context.Context, enough func() bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,13 +112,14 @@ func (t *InTurn) await(ctx context.Context, enough func() bool) error {
 		t.changed.Broadcast()
 	})
 	defer stop()
-	for t.start(); !enough(); t.changed.Wait() {
+	for before := t.runs; !enough(); t.changed.Wait() {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !t.appending:
+		case t.failed > before:
 			return t.failure
 		}
+		t.start()
 	}
 	return nil
 }
@@ -124,6 +128,7 @@ func (t *InTurn) await(ctx context.Context, enough func() bool) error {
 func (t *InTurn) start() {
 	if !t.appending && len(t.unlogged) > 0 {
 		t.appending = true
+		t.runs++
 		go t.run()
 	}
 }
@@ -131,27 +136,30 @@ func (t *InTurn) start() {
 func (t *InTurn) run() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failure = nil
-	for len(t.unlogged) > 0 && t.failure == nil {
+	var failure error
+	for len(t.unlogged) > 0 && failure == nil {
 		calls := slices.Clone(t.unlogged[:min(len(t.unlogged), logBatch)])
 		t.mu.Unlock()
-		err := t.append(calls)
+		failure = t.append(calls)
 		t.mu.Lock()
-		if t.failure = err; err == nil {
+		if failure == nil {
 			clear(t.unlogged[:len(calls)])
 			t.unlogged = t.unlogged[len(calls):]
 		}
 		t.changed.Broadcast()
 	}
 	t.appending = false
+	if failure != nil {
+		t.failed, t.failure = t.runs, failure
+	}
 	t.changed.Broadcast()
-	if t.failure != nil && !t.closed {
+	if failure != nil && !t.closed {
 		time.AfterFunc(logRetry, t.retry)
 	}
-	if behind := t.failure != nil; behind != t.behind {
+	if behind := failure != nil; behind != t.behind {
 		t.behind = behind
 		if t.Notice != nil {
-			t.Notice(len(t.unlogged), t.failure)
+			t.Notice(len(t.unlogged), failure)
 		}
 	}
 }

@@ -190,6 +190,41 @@ func TestALogThatIsBackCatchesUpWhileUnitsHaveDeadlines(t *testing.T) {
 	}
 }
 
+// lateLog keeps its first caller waiting, then fails for it alone.
+type lateLog struct {
+	failingLog
+	called, fail chan struct{}
+	once         sync.Once
+}
+
+func (l *lateLog) Append(ctx context.Context, calls []domain.Call) (err error) {
+	l.once.Do(func() {
+		close(l.called)
+		<-l.fail
+		err = errors.New("down")
+	})
+	if err != nil {
+		return err
+	}
+	return l.failingLog.Append(ctx, calls)
+}
+
+func TestAFlushTriesTheLogAgainAfterAFailureThatBeganBeforeIt(t *testing.T) {
+	log := &lateLog{called: make(chan struct{}), fail: make(chan struct{})}
+	units := domain.Apart(nil, log)
+	if err := units.Do(context.Background(), appending(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	<-log.called
+	flushed := make(chan error)
+	go func() { flushed <- units.Flush(context.Background()) }()
+	time.Sleep(10 * time.Millisecond) // Flush waits, nearly always
+	close(log.fail)
+	if err := <-flushed; err != nil || units.Unlogged() != 0 {
+		t.Errorf("%v, %d kept", err, units.Unlogged())
+	}
+}
+
 type panickingLog struct{ domain.AuditLog }
 
 func (panickingLog) Append(context.Context, []domain.Call) error { panic("out of order") }
