@@ -5,59 +5,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// listener accepts connections that are kinder to the server under Fiber.
-type listener struct {
-	net.Listener
-	slack    time.Duration
-	stopping *atomic.Bool
-	silent   *silent
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	ours := &conn{Conn: c, slack: l.slack, stopping: l.stopping, silent: l.silent}
-	l.silent.add(ours)
-	return ours, nil
-}
-
-// silent are the connections on which nothing has arrived yet. The server takes them
-// for busy, and would wait for them when it stops.
-type silent struct {
-	mu    sync.Mutex
-	conns map[*conn]bool
-}
-
-func (s *silent) add(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conns == nil {
-		s.conns = map[*conn]bool{}
-	}
-	s.conns[c] = true
-}
-
-func (s *silent) remove(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
-}
-
-// end ends the wait for a first byte on all of them, soon.
-func (s *silent) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		c.Conn.SetReadDeadline(time.Now().Add(lastWait))
-	}
-}
 
 // conn keeps its deadlines to slack: the server sets three for each request, and
 // each costs some readings of the clock and a change of a timer, together a
@@ -80,20 +30,31 @@ type conn struct {
 	inRequest   bool // something has arrived since the last answer; likewise
 }
 
-// lastWait is how long a server that stops still waits for a request that may be on
-// its way. It is never none: what has arrived is not read once a deadline is over.
-const lastWait = 100 * time.Millisecond
+const (
+	// lastWait is how long a server that stops answers as ever, and then how long it
+	// still waits for a request that may be on its way.
+	lastWait = 150 * time.Millisecond
+	// lastLook is how long it then looks for one that arrived while nobody did: nothing
+	// is read once a deadline is over, not even what was there before.
+	lastLook = 20 * time.Millisecond
+)
 
 func (c *conn) Read(b []byte) (int, error) {
 	c.asking.Store(true)
 	n, err := c.Conn.Read(b)
 	if c.stopping.Load() && !c.inRequest && errors.Is(err, os.ErrDeadlineExceeded) {
-		err = io.EOF // no request, so no answer that one did not arrive in time
+		c.Conn.SetReadDeadline(time.Now().Add(lastLook))
+		if n, err = c.Conn.Read(b); errors.Is(err, os.ErrDeadlineExceeded) {
+			err = io.EOF // no request, so no answer that one did not arrive in time
+		}
 	}
 	if err != nil {
 		c.asking.Store(false)
 	}
 	if n > 0 {
+		if c.stopping.Load() && !c.inRequest {
+			c.Conn.SetReadDeadline(c.read) // the rest may take its time
+		}
 		c.inRequest = true
 	}
 	if !c.heard {

@@ -23,7 +23,7 @@ func stoppingConn(t *testing.T) (*conn, net.Conn) {
 	}
 	t.Cleanup(func() { client.Close() })
 	var stopping atomic.Bool
-	accepted, err := listener{Listener: listening, stopping: &stopping, silent: new(silent)}.Accept()
+	accepted, err := newListener(listening, 0, &stopping, new(silent)).Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,18 +33,20 @@ func stoppingConn(t *testing.T) (*conn, net.Conn) {
 }
 
 func TestARequestThatArrivesAsTheServerStopsIsRead(t *testing.T) {
-	for _, state := range []string{"before the stop", "as the wait ends"} {
+	for state, arrange := range map[string]func(server *conn, ask func()){
+		"before the stop":  func(server *conn, ask func()) { ask(); server.silent.end() },
+		"during the wait":  func(server *conn, ask func()) { server.silent.end(); time.AfterFunc(lastWait/10, ask) },
+		"when nobody read": func(server *conn, ask func()) { server.Conn.SetReadDeadline(time.Now()); ask() },
+	} {
 		server, client := stoppingConn(t)
-		if state == "before the stop" {
-			io.WriteString(client, "GET")
-		}
-		server.silent.end()
-		if state != "before the stop" {
-			time.AfterFunc(lastWait/10, func() { io.WriteString(client, "GET") })
-		}
+		arrange(server, func() { io.WriteString(client, "GET") })
 		b := make([]byte, 10)
 		if n, err := server.Read(b); n != 3 || err != nil {
 			t.Errorf("%s: read %d bytes, %v", state, n, err)
+		}
+		time.AfterFunc(lastWait*3/2, func() { io.WriteString(client, " /") })
+		if n, err := server.Read(b); n != 2 || err != nil {
+			t.Errorf("%s: read %d bytes of the rest, %v", state, n, err)
 		}
 		server.SetReadDeadline(time.Now())
 		if _, err := server.Read(b); !errors.Is(err, os.ErrDeadlineExceeded) {

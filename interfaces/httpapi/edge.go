@@ -141,6 +141,16 @@ func (s *Server) refuseUnknownMethods(next fasthttp.RequestHandler) fasthttp.Req
 	}
 }
 
+// endConnections tells clients of a server that stops to send it nothing more.
+func (s *Server) endConnections(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(request *fasthttp.RequestCtx) {
+		next(request)
+		if s.stopping.Load() {
+			request.SetConnectionClose()
+		}
+	}
+}
+
 // noHandler answers requests that reach no handler: Fiber's own errors. Routes limit
 // them like any other, but for browsers that ask what they may send, and for other
 // spellings of paths that have a handler: those do not reach it.

@@ -34,7 +34,8 @@ type Server struct {
 	outageLog  sometimes
 	stopping   atomic.Bool
 	silent     silent
-	lastReload atomic.Value // string, see Reloaded
+	listener   atomic.Pointer[listener] // nil until Serve
+	lastReload atomic.Value             // string, see Reloaded
 }
 
 // Pinger is what readiness depends on.
@@ -121,7 +122,7 @@ func New(log *zap.Logger, limiter *application.Limiter, history *application.His
 	s.get("/v1/explain", s.only(audit, s.explain))
 	s.get("/v1/calls", s.only(audit, s.calls))
 	s.get("/v1/calls/:id", s.only(audit, s.call))
-	s.app.Server().Handler = s.refuseUnknownMethods(s.app.Handler())
+	s.app.Server().Handler = s.endConnections(s.refuseUnknownMethods(s.app.Handler()))
 	return s, nil
 }
 
@@ -136,14 +137,37 @@ func firstOf(path string) string {
 
 // Serve answers on the listener until Shutdown, and closes it.
 func (s *Server) Serve(l net.Listener) error {
-	return s.app.Listener(listener{l, s.timeout / 30, &s.stopping, &s.silent})
+	ours := newListener(l, s.timeout/30, &s.stopping, &s.silent)
+	s.listener.Store(ours)
+	if s.stopping.Load() {
+		return ours.Close()
+	}
+	return s.app.Listener(ours)
 }
 
 // Shutdown takes no more connections and waits until the requests under way are
 // answered or the context ends. Answers of any length are cut off before it does.
+//
+// Before that it answers for a moment as ever, but tells each client to ask nothing more
+// on its connection: one that is closed without that word may have a request on it.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopping.Store(true)
+	if l := s.listener.Load(); l != nil {
+		defer l.Close() // should the server not have got it yet
+		l.stop()
+		s.tellAll(ctx, l)
+	}
 	s.silent.end()
 	defer s.exports.endBefore(ctx)()
 	return s.app.ShutdownWithContext(ctx)
+}
+
+// tellAll waits until no connection is left, as most have been told to end, or lastWait
+// is over.
+func (s *Server) tellAll(ctx context.Context, l *listener) {
+	for begun := time.Now(); time.Since(begun) < lastWait && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		if s.app.Server().GetOpenConnectionsCount() == 0 && len(l.waiting) == 0 {
+			return
+		}
+	}
 }
