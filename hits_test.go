@@ -74,7 +74,10 @@ func TestAHitOnSeveralPoliciesIsAllOrNothing(t *testing.T) { // case 46
 	s.request(t, "GET", "/v1/counters?key=alice").want(t, 200, `{"key":"alice","counters":[`+
 		counter("burst", true, 2, 1, 0, 1, minute[1], minute[2])+","+counter("daily", true, 3, 4, 1, 0, day, next)+","+
 		counter("default", true, 3, 0, 0, 3, minute[1], minute[2])+`]}`)
-	if a := s.request(t, "GET", "/v1/counters?key=alice&policy=daily"); !strings.HasPrefix(a.body, `{"key":"alice","counters":[{"policy":"daily"`) || strings.Count(a.body, "policy") != 1 {
+	if a := s.post(t, "/v1/hits?cost=2", hit); a.status != 422 || !strings.Contains(a.body, `"parameter":"cost"`) {
+		t.Errorf("a cost beside the body: %d %s", a.status, a.body)
+	}
+	if a := s.request(t, "GET", "/v1/counters?key=alice&policy=daily"); !strings.HasPrefix(a.body, `{"key":"alice","counters":[{"policy":"daily","allowed":true,"limit":3,"count":4,`) || strings.Count(a.body, "policy") != 1 {
 		t.Errorf("one counter: %s", a.body)
 	}
 }

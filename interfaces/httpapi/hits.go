@@ -12,6 +12,11 @@ import (
 //
 //	{"key":"alice","policies":["burst","daily"],"cost":1}
 func (s *Server) hits(c *fiber.Ctx, r asked) error {
+	if len(c.Request().URI().QueryString()) > 0 {
+		if _, err := named(c); err != nil {
+			return err
+		}
+	}
 	hit, err := readHit(c.BodyRaw()) // never unpacked: what is small on the wire may be huge
 	if err != nil {
 		return err
