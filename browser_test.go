@@ -185,9 +185,6 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// patience is how long a page may take for what a test waits for.
-const patience = 20 * time.Second
-
 // eval is what an expression comes to in the page, a promise's end included.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()

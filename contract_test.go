@@ -33,11 +33,11 @@ var testEngines = []testEngine{
 	}},
 	{"PostgreSQL", func(t testing.TB) func(*ratelimitlog.Config) {
 		dsn := servicetest.Postgres(t)
-		return func(c *ratelimitlog.Config) { c.DSN, c.Migrate, c.StoreTimeout = dsn, true, 10*time.Second }
+		return func(c *ratelimitlog.Config) { c.DSN, c.Migrate = dsn, true }
 	}},
 	{"Redis", func(t testing.TB) func(*ratelimitlog.Config) {
 		dsn, audit := servicetest.Redis(t), "sqlite:"+filepath.Join(t.TempDir(), "audit.db")
-		return func(c *ratelimitlog.Config) { c.DSN, c.AuditDSN, c.StoreTimeout = dsn, audit, 10*time.Second }
+		return func(c *ratelimitlog.Config) { c.DSN, c.AuditDSN = dsn, audit }
 	}},
 	{"SQLite in memory", func(testing.TB) func(*ratelimitlog.Config) {
 		return func(c *ratelimitlog.Config) { c.DSN = "sqlite::memory:" }

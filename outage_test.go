@@ -218,7 +218,7 @@ func uncheckedIn(t *testing.T, s *service) (hits int64) {
 func TestHitsGoOnWhileTheAuditLogIsAway(t *testing.T) {
 	audit := "sqlite:" + filepath.Join(t.TempDir(), "audit.db")
 	s := serve(t, func(c *ratelimitlog.Config) {
-		c.DSN, c.AuditDSN, c.Limit, c.StoreTimeout = servicetest.Redis(t), audit, "1000", 20*time.Second
+		c.DSN, c.AuditDSN, c.Limit = servicetest.Redis(t), audit, "1000"
 	})
 	s.ping(t, "k")
 	db := database(t, audit)

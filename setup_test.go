@@ -40,13 +40,17 @@ func serve(t testing.TB, change func(*ratelimitlog.Config)) *service {
 	return serveOn(t, nil, change)
 }
 
+// patience is how long a store or a page may take where time is not what a test is
+// about: some machines stand still for seconds.
+const patience = 20 * time.Second
+
 // serveOn is serve on stores, if they are not nil.
 func serveOn(t testing.TB, stores *ratelimitlog.Stores, change func(*ratelimitlog.Config)) *service {
 	t.Helper()
 	s := &service{clock: newClock(newYear.Add(10 * time.Second)), log: &buffer{}}
 	config := ratelimitlog.Config{
 		DSN: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), Limit: "3", Window: "1m",
-		LogTo: s.log, LogFormat: "json", Now: s.clock.now,
+		LogTo: s.log, LogFormat: "json", Now: s.clock.now, StoreTimeout: patience,
 	}
 	if change != nil {
 		change(&config)

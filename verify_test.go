@@ -187,7 +187,7 @@ SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, ref
 				t.Run(c.name, func(t *testing.T) {
 					for _, chained := range []bool{false, true} {
 						config := engine.config(t)
-						config.TamperEvident = chained
+						config.TamperEvident, config.StoreTimeout = chained, patience
 						clock := aLog(t, config)
 						config.Now = clock.now
 						db, err := sql.Open(engine.driver, strings.TrimPrefix(config.DSN, "sqlite:"))

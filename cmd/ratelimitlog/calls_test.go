@@ -122,7 +122,7 @@ func TestFollowingMissesAndRepeatsNothing(t *testing.T) {
 		"SQLite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "test.db") }, "PostgreSQL": func(t *testing.T) string { return servicetest.Postgres(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := ratelimitlog.Config{DSN: dsn(t), Limit: "unlimited", Window: "1d", Migrate: true, LogTo: io.Discard, StoreTimeout: 10 * time.Second}
+			config := ratelimitlog.Config{DSN: dsn(t), Limit: "unlimited", Window: "1d", Migrate: true, LogTo: io.Discard, StoreTimeout: 20 * time.Second}
 			limiter, stop, err := ratelimitlog.NewLimiter(t.Context(), config)
 			if err != nil {
 				t.Fatal(err)

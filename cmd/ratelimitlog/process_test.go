@@ -67,7 +67,7 @@ func startServerOn(t *testing.T, args ...string) *server {
 		t.Fatal(err)
 	}
 	s := &server{stderr: &strings.Builder{}}
-	s.cmd = exec.Command(self, append([]string{"serve", "--addr=127.0.0.1:0"}, args...)...)
+	s.cmd = exec.Command(self, append([]string{"serve", "--addr=127.0.0.1:0", "--store-timeout=20s"}, args...)...)
 	s.cmd.Env = append(os.Environ(), "RATELIMITLOG_TEST_AS_PROGRAM=1")
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
@@ -271,7 +271,7 @@ func TestProcessesOnANetworkStoreAreExactTogether(t *testing.T) {
 			if err := ratelimitlog.Migrate(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
-			args := []string{"--dsn=" + config.DSN, "--policies=" + policies, "--store-timeout=20s"}
+			args := []string{"--dsn=" + config.DSN, "--policies=" + policies}
 			if config.AuditDSN != "" {
 				args = append(args, "--audit-dsn="+config.AuditDSN)
 			}
@@ -362,7 +362,7 @@ func TestACountOutlivesTheServerThatMadeIt(t *testing.T) { // case 127
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append(engine(t), "--limit=3", "--window=calendar year", "--store-timeout=20s")
+			args := append(engine(t), "--limit=3", "--window=calendar year")
 			var statuses []int
 			for _, pings := range []int{2, 1, 1} {
 				s := startServerOn(t, args...)

@@ -41,7 +41,7 @@ func startReplicas(t *testing.T, limit int) *replicas {
 		t.Fatal(err)
 	}
 	t.Setenv("RATELIMITLOG_AUDIT_TOKEN", "") // as compose.yaml sets it
-	r.args = []string{"--dsn=" + r.dsn, "--policies=" + policies, "--store-timeout=20s", "--client-token=hits"}
+	r.args = []string{"--dsn=" + r.dsn, "--policies=" + policies, "--client-token=hits"}
 	for i := range r.servers {
 		r.servers[i] = startServerOn(t, r.args...)
 	}
