@@ -267,7 +267,7 @@ func TestCallsThatMakeNoSenseAreRefusedByParameter(t *testing.T) { // case 158
 		"offset=-1": "offset", "Key=k": "Key", "key=": "key", "key=a&key=b": "key", "key=%00": "key", "policy=a%20b": "policy", "policy=": "policy", "allowed=yes": "allowed", "allowed=": "allowed", "allowed=1": "allowed",
 		"from=2026-01-01": "from", "from=2026-01-01T00:00:00": "from", "from=2026-01-01T00:00:00+09:00": "from", "from=1h": "from", "from=": "from", "to=2026-02-30T00:00:00Z": "to", "to=0000-01-01T00:00:00Z": "to", "to=0001-01-01T00:00:00Z": "to", "from=1969-12-31T23:59:59.999Z": "from", "to=9999-01-01T00:00:00Z": "to",
 		"from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z": "to", "from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z": "to", "path=%ff": "path", "request_id=%00": "request_id", "kind=hits": "kind", "kind=hit,": "kind", "kind=": "kind",
-		"order=up": "order", "order=ASC": "order", "cursor=": "cursor", "cursor=!": "cursor", "cursor=ZA": "cursor", "cursor=ZDA": "cursor", "cursor=ZC0x": "cursor", "cursor=" + ascending: "cursor",
+		"order=up": "order", "order=ASC": "order", "cursor=": "cursor", "cursor=!": "cursor", "cursor=ZA": "cursor", "cursor=ZDA": "cursor", "cursor=ZC0x": "cursor", "cursor=ZDc%0A": "cursor", "cursor=" + ascending: "cursor",
 		"order=asc&cursor=" + descending: "cursor", "cursor=" + descending + "A": "cursor", "cursor=" + descending + "%3D": "cursor", "cursor=" + descending + "&cursor=" + descending: "cursor",
 	} {
 		a := s.request(t, "GET", "/v1/calls?"+query, bearer(auditToken)...)

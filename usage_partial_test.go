@@ -12,7 +12,7 @@ import (
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
 
-func TestUsageSaysWhatItMayLack(t *testing.T) {
+func TestUsageAndExplainSayWhatTheyMayLack(t *testing.T) {
 	s := servePoliciesWith(t, `policies:
   default: {limit: 5, window: 1m, audit: {keep: 1h}}
   quiet: {limit: 5, window: 1m, audit: {log: off}}
@@ -30,6 +30,10 @@ func TestUsageSaysWhatItMayLack(t *testing.T) {
 		a := s.do(t, "GET", "/v1/usage?by=policy&policy="+policy, "")
 		if !strings.Contains(a.body, `"partial":`+partial) || !strings.Contains(a.body, `"allowed":`+allowed+",") {
 			t.Errorf("%s: %s, want allowed %s and partial %s", policy, a.body, allowed, partial)
+		}
+		a = s.do(t, "GET", "/v1/explain?key=k&at=2026-01-01T00:00:11Z&policy="+policy, "")
+		if !strings.Contains(a.body, `"partial":`+partial) || strings.Contains(a.body, "The log does not have all hits") != (partial == "true") {
+			t.Errorf("%s: %s, want partial %s", policy, a.body, partial)
 		}
 	}
 	want("default", "3", "false")

@@ -76,7 +76,7 @@ func (x *Explainer) Explain(ctx context.Context, query ExplainQuery) (domain.Exp
 			return domain.Explanation{}, err
 		}
 	}
-	for _, step := range []func(context.Context) error{e.findHit, e.findPassing, e.findRefusals, e.findChanges, e.findRules, e.findResets, e.findTally, e.findSpent} {
+	for _, step := range []func(context.Context) error{e.findHit, e.findPassing, e.findRefusals, e.findChanges, e.findRules, e.findResets, e.findPartial, e.findTally, e.findSpent} {
 		if err := step(ctx); err != nil {
 			return domain.Explanation{}, err
 		}

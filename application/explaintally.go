@@ -30,10 +30,18 @@ func (e *explaining) findResets(ctx context.Context) error {
 	return err
 }
 
+// findPartial finds whether the log may lack hits of the window.
+func (e *explaining) findPartial(ctx context.Context) (err error) {
+	e.Partial = e.PolicySet != nil && e.PolicySet.Coverage != "" || e.last != nil && e.last.Coverage != ""
+	if !e.Partial {
+		e.Partial, err = e.history.prunedInPart(ctx, e.Policy, e.Window.Start)
+	}
+	return err
+}
+
 // findTally finds what the window held: by the counters if it is about now, else by the
 // last hit in it.
 func (e *explaining) findTally(ctx context.Context) error {
-	e.Partial = e.PolicySet != nil && e.PolicySet.Coverage != "" || e.last != nil && e.last.Coverage != ""
 	if e.AsOf.Equal(e.NowAt) && e.before == 0 && e.Now != nil && e.Now.Schedule.Equal(e.Schedule) {
 		e.Tally, e.TallyFrom = e.Now.Tally, domain.FromNow
 		e.Refuses = false

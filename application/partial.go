@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
 )
@@ -41,9 +42,9 @@ func (h *History) wasInForce(ctx context.Context, query *UsageQuery) (was inForc
 	return was, nil
 }
 
-// prunedInPart reports whether hits of the span may have been removed: the oldest that
-// is left of a policy is in it.
-func (h *History) prunedInPart(ctx context.Context, query *UsageQuery) (bool, error) {
+// prunedInPart reports whether hits of a policy, or of all if it is "", may have been
+// removed that came at a time or later: the oldest that is left came after it.
+func (h *History) prunedInPart(ctx context.Context, policy string, from time.Time) (bool, error) {
 	log, ok := h.log.(domain.CallPruner)
 	if !ok {
 		return false, nil
@@ -53,14 +54,14 @@ func (h *History) prunedInPart(ctx context.Context, query *UsageQuery) (bool, er
 		return false, fmt.Errorf("read what was pruned: %w: %w", domain.ErrUnavailable, err)
 	}
 	for _, p := range pruned {
-		if query.Policy != "" && query.Policy != p.Policy || !query.From.Before(p.At) {
+		if policy != "" && policy != p.Policy || !from.Before(p.At) {
 			continue
 		}
 		oldest, err := h.read(ctx, domain.CallQuery{Policy: p.Policy, Kinds: []domain.CallKind{domain.CallHit}, OldestFirst: true, Limit: 1})
 		if err != nil {
 			return false, err
 		}
-		if len(oldest) == 0 || oldest[0].At.After(query.From) {
+		if len(oldest) == 0 || oldest[0].At.After(from) {
 			return true, nil
 		}
 	}

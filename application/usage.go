@@ -74,7 +74,7 @@ func (h *History) Usage(ctx context.Context, query UsageQuery) (domain.Usage, er
 		return domain.Usage{}, err
 	}
 	if sums.all.Partial = sums.all.Partial || inForce.partial; !sums.all.Partial {
-		if sums.all.Partial, err = h.prunedInPart(ctx, &query); err != nil {
+		if sums.all.Partial, err = h.prunedInPart(ctx, query.Policy, query.From); err != nil {
 			return domain.Usage{}, err
 		}
 	}

@@ -19,7 +19,22 @@ func CheckTime(field string, t time.Time) error {
 
 // ParseTime reads a time as RFC 3339 writes it, with its offset.
 func ParseTime(text string) (t time.Time, ok bool) {
-	return t, t.UnmarshalText([]byte(text)) == nil // stricter than time.Parse
+	t, err := time.Parse(time.RFC3339, text)
+	return t, err == nil && isStrict(text)
+}
+
+// isStrict refuses what time.Parse takes and RFC 3339 does not: an hour of one digit, a
+// comma in place of the point, and offsets of more than 23 hours or 59 minutes.
+func isStrict(text string) bool {
+	const hour = len("2026-01-01T")
+	if text[hour+2] != ':' || strings.Contains(text, ",") {
+		return false
+	}
+	if strings.HasSuffix(text, "Z") {
+		return true
+	}
+	offset := text[len(text)-len("09:00"):]
+	return offset[:2] <= "23" && offset[3:] <= "59"
 }
 
 // ParseMinute reads the beginning of a minute, RFC 3339 without seconds, like

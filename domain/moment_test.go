@@ -31,3 +31,16 @@ func TestTheLogCanBeAskedAboutTheYears1970To9998(t *testing.T) {
 		}
 	}
 }
+
+func TestATimeIsAsRFC3339WritesIt(t *testing.T) {
+	for text, want := range map[string]bool{
+		"2026-01-01T07:00:00Z": true, "2026-01-01T07:00:00.123456789+23:59": true, "2026-01-01T07:00:00-00:00": true, "2024-02-29T07:00:00Z": true,
+		"2026-01-01T7:00:00Z": false, "2026-01-01T07:00:00,5Z": false, "2026-01-01T07:00:00+24:00": false, "2026-01-01T07:00:00+23:60": false,
+		"2026-01-01T07:00:00-99:00": false, "2026-01-01T24:00:00Z": false, "2026-01-01T07:00:60Z": false, "2026-02-29T07:00:00Z": false,
+		"2026-01-01T07:00:00": false, "2026-01-01 07:00:00Z": false, "2026-01-01T07:00:00+0900": false, "2026-01-01T07:00:00.Z": false, "+2026-01-01T07:00:00Z": false,
+	} {
+		if _, ok := domain.ParseTime(text); ok != want {
+			t.Errorf("%q: %t, want %t", text, ok, want)
+		}
+	}
+}

@@ -135,7 +135,7 @@ func readCursor(values url.Values, query *domain.CallQuery) error {
 	if !values.Has("cursor") {
 		return nil
 	}
-	text, err := base64.RawURLEncoding.Strict().DecodeString(values.Get("cursor"))
+	text, err := decodeCursor(values.Get("cursor"))
 	number, ordered := strings.CutPrefix(string(text), orderOf(query.OldestFirst))
 	id, ok := parseID(number)
 	if err != nil || !ordered || !ok {
@@ -147,6 +147,14 @@ func readCursor(values url.Values, query *domain.CallQuery) error {
 		query.Before = id
 	}
 	return nil
+}
+
+// decodeCursor decodes a cursor, in the one way that it was encoded.
+func decodeCursor(cursor string) ([]byte, error) {
+	if strings.ContainsAny(cursor, "\r\n") { // the decoder passes over them
+		return nil, base64.CorruptInputError(strings.IndexAny(cursor, "\r\n"))
+	}
+	return base64.RawURLEncoding.Strict().DecodeString(cursor)
 }
 
 // parseID reads an ID, in the one way that IDs are written.

@@ -36,7 +36,7 @@ func (s *Server) quotaPage(c *fiber.Ctx, query url.Values, policy string) error 
 	if err != nil {
 		return err
 	}
-	after, err := base64.RawURLEncoding.DecodeString(query.Get("cursor"))
+	after, err := decodeCursor(query.Get("cursor"))
 	if err != nil {
 		return asProblem(problem.InvalidRequest(problem.Invalid{Detail: "cursor must be what next said before", Parameter: "cursor"}))
 	}

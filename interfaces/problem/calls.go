@@ -67,9 +67,11 @@ const CallCSVHeader = "id,called_at,kind,policy,key,cost,hits,allowed,shadow,cou
 // AppendCallCSV appends a call as a row of CSV (RFC 4180). What the JSON form leaves
 // out is an empty cell, and shadow always true or false.
 //
-// A text that begins with = + - @ ' or a tab or a carriage return has a ' put before
-// it, so that no spreadsheet takes what a client sent for a formula. To have the text
-// as it was, take one ' away from where there is one.
+// A text that begins with = + - @ or ', after blanks or not, or with a tab or a carriage
+// return has a ' put before it, so that no spreadsheet takes what a client sent for a
+// formula. So has what follows a ; or a tab or the end of a line in it, where some
+// spreadsheets begin a cell. To have the text as it was, take one ' away from each of
+// these places where there is one.
 func AppendCallCSV(b []byte, c domain.Call) []byte {
 	b = strconv.AppendInt(b, c.ID, 10)
 	b = c.At.UTC().AppendFormat(append(b, ','), milliseconds)
@@ -99,16 +101,28 @@ func AppendCallCSV(b []byte, c domain.Call) []byte {
 // appendCell appends a text as a cell of CSV, see [AppendCallCSV].
 func appendCell(b []byte, text string) []byte {
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	guarded := text != "" && strings.IndexByte("=+-@'\t\r", text[0]) >= 0
-	quoted := strings.ContainsAny(text, "\",\r\n") || strings.TrimSpace(text) != text
-	if quoted {
-		b = append(b, '"')
+	if !strings.ContainsAny(text, "\",\r\n") && strings.TrimSpace(text) == text {
+		return appendGuarded(b, text)
 	}
-	if guarded {
+	return append(appendGuarded(append(b, '"'), strings.ReplaceAll(text, `"`, `""`)), '"')
+}
+
+// appendGuarded appends a text with a ' wherever a spreadsheet could see a formula begin.
+func appendGuarded(b []byte, text string) []byte {
+	if text != "" && (text[0] == '\t' || text[0] == '\r') {
 		b = append(b, '\'')
 	}
-	if !quoted {
-		return append(b, text...)
+	for {
+		end := strings.IndexAny(text, ";\t\r\n") + 1
+		if end == 0 {
+			end = len(text)
+		}
+		if begun := strings.TrimLeft(text[:end], " \u00A0\u3000"); strings.IndexAny(begun, "=+-@'＝＋－＠") == 0 {
+			b = append(b, '\'')
+		}
+		b, text = append(b, text[:end]...), text[end:]
+		if text == "" {
+			return b
+		}
 	}
-	return append(append(b, strings.ReplaceAll(text, `"`, `""`)...), '"')
 }
