@@ -158,6 +158,49 @@ func TestRulesThatAreLoggedLateTellWhenTheyCameIntoForce(t *testing.T) {
 	}
 }
 
+// What a policy that is gone kept for a time only is not forgotten without a word.
+func TestPoliciesThatAreGoneAndLeaveCallsBehindAreToldOf(t *testing.T) {
+	dsn, file := "sqlite:"+filepath.Join(t.TempDir(), "test.db"), filepath.Join(t.TempDir(), "policies.yaml")
+	start := func(policies string) *service {
+		replaceFile(t, file, policies)
+		return serve(t, func(c *ratelimitlog.Config) {
+			c.DSN, c.PolicyFile, c.ReloadEvery, c.PruneEvery = dsn, file, 5*time.Millisecond, 5*time.Millisecond
+		})
+	}
+	reload := func(s *service, policies string) {
+		revision := s.revision(t)
+		replaceFile(t, file, policies)
+		eventually(t, "the file is in force", func() bool { return s.revision(t) != revision })
+	}
+	wantTold := func(s *service, commands ...string) {
+		t.Helper()
+		eventually(t, fmt.Sprint(commands, " in the server's log"), func() bool {
+			return !slices.ContainsFunc(commands, func(command string) bool {
+				return !strings.Contains(s.log.String(), `"ratelimitlog prune --policy `+command+`"`)
+			})
+		})
+		if got := strings.Count(s.log.String(), "a policy is gone"); got != len(commands) {
+			t.Errorf("%d policies are told to be gone, want %q\n%s", got, commands, s.log)
+		}
+	}
+	const stays = "default: {limit: 9, window: 1m, audit: {keep: 1h}}"
+	s := start("policies: {" + stays + ", a: {limit: 9, window: 1m, audit: {keep: 36h, max_rows: 1}}, b: {limit: 9, window: 1m, audit: {max_rows: 1}}, c: {limit: 9, window: 1m, audit: {keep: 1s}}, d: {limit: 9, window: 1m}}")
+	for range 2 {
+		s.post(t, "/v1/hits", `{"key":"k","policies":["a","b","c","d"]}`)
+	}
+	s.clock.advance(2 * time.Second)
+	eventually(t, "one hit of a and b is left, and none of c", func() bool { return hitsOf(t, s, "a")+hitsOf(t, s, "b")+hitsOf(t, s, "c") == 2 })
+	reload(s, "policies: {"+stays+", b: {limit: 9, window: 1m, audit: {max_rows: 1}}, c: {limit: 9, window: 1m}, e: {limit: 9, window: 1m, audit: {keep: 5d}}}")
+	wantTold(s, "a --keep 1d12h --max-rows 1")
+	reload(s, "policies: {"+stays+", b: {limit: 9, window: 1m, audit: {max_rows: 1}}}")
+	wantTold(s, "a --keep 1d12h --max-rows 1", "e --keep 5d")
+	s.stop()
+
+	// Of c nothing is left, of d nothing was ever pruned.
+	s = start("policies: {" + stays + "}")
+	wantTold(s, "a --keep ...", "b --keep ...")
+}
+
 // A policy that logs a part begins with that when the log says so, not before: else what
 // is missing would look as if somebody had removed it.
 func TestTheLogKnowsRulesBeforeTheyAreInForce(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 type Server struct {
 	http    *httpapi.Server
 	limiter *application.Limiter
+	history *application.History
 	rules   *application.Rules
 	config  Config
 	metrics *metrics.Metrics
@@ -30,10 +33,10 @@ type Server struct {
 	replaced chan struct{} // capacity 1: rules were put in force
 }
 
-func newServer(http *httpapi.Server, limiter *application.Limiter, rules *application.Rules, stores Stores, measured *metrics.Metrics, config Config, log *zap.Logger) *Server {
+func newServer(http *httpapi.Server, limiter *application.Limiter, history *application.History, rules *application.Rules, stores Stores, measured *metrics.Metrics, config Config, log *zap.Logger) *Server {
 	measured.InForce(rules.Policies())
 	measured.Read(func() metrics.Readings { return read(limiter, stores) })
-	return &Server{http: http, limiter: limiter, rules: rules, metrics: measured, config: config, log: log, replaced: make(chan struct{}, 1)}
+	return &Server{http: http, limiter: limiter, history: history, rules: rules, metrics: measured, config: config, log: log, replaced: make(chan struct{}, 1)}
 }
 
 // drainTime is how long requests under way may take once the server is told to stop.
@@ -84,6 +87,7 @@ func (s *Server) reload(ctx context.Context, rules domain.Rules, err error) {
 	if err == nil {
 		rules, err = s.config.withDefaults(rules)
 	}
+	before := s.rules.Policies()
 	if err == nil {
 		err = s.limiter.ReplaceRules(ctx, rules, s.origin("RELOAD"))
 	}
@@ -95,6 +99,11 @@ func (s *Server) reload(ctx context.Context, rules domain.Rules, err error) {
 	}
 	s.metrics.InForce(rules.Policies)
 	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(rules.Policies)), zap.Int("routes", len(rules.Routes.All())), zap.String("revision", s.rules.Revision()))
+	for _, policy := range before {
+		if keeps := keepFlags(policy.Audit); keeps != "" && !named(rules.Policies, policy.Name) {
+			s.warnOfLeftOver(policy.Name, keeps)
+		}
+	}
 	select {
 	case s.replaced <- struct{}{}:
 	default:
@@ -122,6 +131,9 @@ func (s *Server) logRules(ctx context.Context, started string) {
 			}
 			switch err := s.limiter.LogRules(ctx, since, origin); {
 			case err == nil:
+				if logged == "" { // the log is there
+					s.lookForLeftOver(ctx)
+				}
 				logged, failed, origin.Method = revision, false, "RELOAD"
 			case ctx.Err() != nil:
 				return
@@ -139,6 +151,39 @@ func (s *Server) logRules(ctx context.Context, started string) {
 		case <-retry:
 		}
 	}
+}
+
+// lookForLeftOver warns of what other policies left behind that were in force before
+// the server started. The log does not say how long these kept their calls.
+func (s *Server) lookForLeftOver(ctx context.Context) {
+	names, err := s.history.LeftOver(ctx, s.rules.Policies())
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("cannot tell whether policies that are gone left calls behind", zap.Error(err))
+	}
+	for _, name := range names {
+		s.warnOfLeftOver(name, " --keep ...")
+	}
+}
+
+// warnOfLeftOver names the command that does what nobody does for a policy that is gone.
+func (s *Server) warnOfLeftOver(policy, keeps string) {
+	s.log.Warn("a policy is gone, and its calls are pruned no more: do it by hand as long as there are any",
+		zap.String("policy", policy), zap.String("command", "ratelimitlog prune --policy "+policy+keeps))
+}
+
+// keepFlags is what the command prune is told of what is kept, "" for all.
+func keepFlags(audit domain.Audit) (flags string) {
+	if audit.Keep > 0 {
+		flags += " --keep " + domain.FormatDuration(audit.Keep)
+	}
+	if audit.MaxRows > 0 {
+		flags += " --max-rows " + strconv.FormatInt(audit.MaxRows, 10)
+	}
+	return flags
+}
+
+func named(policies []domain.Policy, name string) bool {
+	return slices.ContainsFunc(policies, func(policy domain.Policy) bool { return policy.Name == name })
 }
 
 // origin is how the audit log tells that rules were put in force.

@@ -81,7 +81,7 @@ func NewServer(ctx context.Context, config Config) (*Server, func(), error) {
 		cleanup()
 		return nil, nil, err
 	}
-	ratelimitlogServer := newServer(server, limiter, rules, stores, metrics, config, logger)
+	ratelimitlogServer := newServer(server, limiter, history, rules, stores, metrics, config, logger)
 	return ratelimitlogServer, func() {
 		cleanup2()
 		cleanup()
@@ -218,7 +218,7 @@ func NewServerOn(stores Stores, config Config) (*Server, func(), error) {
 		cleanup()
 		return nil, nil, err
 	}
-	ratelimitlogServer := newServer(server, limiter, rules, stores, metrics, config, logger)
+	ratelimitlogServer := newServer(server, limiter, history, rules, stores, metrics, config, logger)
 	return ratelimitlogServer, func() {
 		cleanup()
 	}, nil

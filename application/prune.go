@@ -3,6 +3,7 @@ package application
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -77,6 +78,35 @@ func (l *Limiter) pruneCalls(ctx context.Context, policy string, audit domain.Au
 		return removed, fmt.Errorf("prune the log of policy %s after %d calls: %w", policy, removed, err)
 	}
 	return removed, nil
+}
+
+// LeftOver names those policies beside these, sorted, whose calls were pruned and of which some
+// are left: nobody removes these, since what is to be kept of them is said nowhere.
+func (h *History) LeftOver(ctx context.Context, inForce []domain.Policy) (names []string, err error) {
+	log, ok := h.log.(domain.CallPruner)
+	if !ok {
+		return nil, nil
+	}
+	ctx, cancel := h.bounded(ctx)
+	defer cancel()
+	pruned, err := log.PrunedCalls(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read what was pruned: %w: %w", domain.ErrUnavailable, err)
+	}
+	for _, p := range pruned {
+		if slices.ContainsFunc(inForce, func(policy domain.Policy) bool { return policy.Name == p.Policy }) {
+			continue
+		}
+		left, err := h.read(ctx, domain.CallQuery{Policy: p.Policy, Kinds: []domain.CallKind{domain.CallHit, domain.CallUnchecked}, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(left) > 0 {
+			names = append(names, p.Policy)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 func tell(progress func(Pruned), pruned Pruned, err error) {

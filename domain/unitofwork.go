@@ -33,6 +33,10 @@ type CallPruner interface {
 	// most prune.Limit. The first call that is neither ends it: those behind it that
 	// were made before may stay as long as it does. Nothing else is removed.
 	//
+	// A call that is misdated, see [Prune.Misdated], is taken for as old as the next one
+	// of these that is not, because it was there before that: it goes if that is old. If
+	// that is not, or none follows, the misdated call ends it.
+	//
 	// It returns how many calls it removed, and whether there may be more to remove now.
 	// It holds writers up only as long as removing so many takes.
 	PruneCalls(ctx context.Context, prune Prune) (removed int, more bool, err error)
@@ -61,6 +65,14 @@ type Prune struct {
 func (p *Prune) Old(c *Call) bool {
 	return !p.Before.IsZero() && c.At.Before(CeilMilli(p.Before))
 }
+
+// Misdated reports whether the call claims to have been made after [Prune.Horizon]: its
+// clock was wrong, and its time says nothing of its age.
+func (p *Prune) Misdated(c *Call) bool { return c.At.After(p.Horizon()) }
+
+// Horizon is the latest time of a call that can be believed, a minute after the pruning:
+// clocks differ by that much without anybody minding.
+func (p *Prune) Horizon() time.Time { return CeilMilli(p.At).Add(time.Minute) }
 
 // PrunedCalls is what was removed from the log of a policy's calls.
 type PrunedCalls struct {

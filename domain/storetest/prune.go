@@ -146,6 +146,40 @@ func testPrune(t *testing.T, store, other domain.AuditLog) {
 		wantLeft(t, policy)
 	})
 
+	// A machine whose clock was ahead, and was put right.
+	t.Run("what is misdated goes with the next that is not", func(t *testing.T) {
+		const ahead, minute = 400 * 24 * 3600 * 1000, 123 + 60_000 // after pruned
+		for _, c := range []struct{ ms, stay []int }{
+			{[]int{ahead, -2, -1, 1}, []int{3}},
+			{[]int{-2, ahead + 1, ahead, -1, ahead, 1, 2}, []int{4, 5, 6}},
+			{[]int{-1, ahead, 1}, []int{1, 2}},
+			{[]int{-1, ahead}, []int{1}},
+			{[]int{minute + 1, -1, 1}, []int{2}},
+			{[]int{minute, -1, 1}, []int{0, 2}},
+			{[]int{1, ahead, -1}, []int{0, 1}}, // the last was made by a clock that was behind
+			{append(slices.Repeat([]int{ahead}, 30), -1), nil},
+			{append(slices.Repeat([]int{ahead}, 12), 1), []int{0, 11}},
+		} {
+			policy := draw("p")
+			fill(t, policy, c.ms...)
+			removed := pruneAll(t, pruner, domain.Prune{Policy: policy, Before: at, Limit: 5})
+			kept := paths(left(t, policy))
+			for _, place := range c.stay {
+				if !slices.Contains(kept, fmt.Sprint(place)) {
+					t.Errorf("of calls at %v these are left: %v, want %v at least", c.ms, kept, c.stay)
+					break
+				}
+			}
+			if first := append(c.stay, len(c.ms))[0]; removed < first || len(kept) > len(c.ms)-first {
+				t.Errorf("of calls at %v these are left: %v, want the first %d gone", c.ms, kept, first)
+			}
+		}
+		policy := draw("p")
+		fill(t, policy, ahead, ahead, 1, 2)
+		pruneAll(t, pruner, domain.Prune{Policy: policy, Before: at, Most: 3})
+		wantLeft(t, policy, "1", "2", "3")
+	})
+
 	t.Run("the oldest go first, at most so many, until it is said that none is left", func(t *testing.T) {
 		for _, prune := range []domain.Prune{{Before: at}, {Most: 5}} {
 			prune.Policy, prune.Limit = draw("p"), 8

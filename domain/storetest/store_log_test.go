@@ -64,14 +64,23 @@ func (h *handle) PruneCalls(ctx context.Context, prune domain.Prune) (removed in
 		if h.order != nil {
 			h.order(of)
 		}
+		end := 0 // those before it go
 		for i, call := range of {
 			goes := prune.Old(&call) || prune.Most > 0 && int64(i) < int64(len(of))-prune.Most
 			if h.goes != nil {
 				goes = h.goes(call, goes)
 			}
-			if !goes {
+			misdated := prune.Misdated(&call)
+			if h.astray != nil {
+				misdated = h.astray(call, misdated)
+			}
+			if goes {
+				end = i + 1
+			} else if !misdated {
 				break
 			}
+		}
+		for _, call := range of[:end] {
 			if more = len(gone) == prune.Limit; more {
 				break
 			}

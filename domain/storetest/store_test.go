@@ -63,6 +63,7 @@ type faults struct {
 	alike   func(policy, other string) bool                                                   // takes a policy for another
 	order   func(calls []domain.Call)                                                         // prunes in another order
 	goes    func(c domain.Call, goes bool) bool                                               // prunes other calls
+	astray  func(c domain.Call, misdated bool) bool                                           // believes other times
 	pruned  func(told *domain.PrunedCalls)                                                    // remembers otherwise what is gone
 	pruning func(h *handle)                                                                   // lets others in while it prunes
 	curt    bool                                                                              // never says that there is more to prune

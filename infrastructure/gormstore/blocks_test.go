@@ -208,6 +208,42 @@ func TestPruningBesideTheAddingOfBlocksIsExact(t *testing.T) {
 	})
 }
 
+// More calls are misdated than a block has, and a prune removes: whether they go is said far behind them.
+func TestPruningLooksPastBlocksOfMisdatedCalls(t *testing.T) {
+	forEachBlockEngine(t, func(t *testing.T, open func() blockStore, db func() *sql.DB) {
+		store, now := open(), logged.Add(time.Hour)
+		prune := func(want int) {
+			t.Helper()
+			removed := 0
+			for more := true; more; {
+				n, again, err := store.PruneCalls(t.Context(), domain.Prune{Policy: "p", At: now, Before: now.Add(-time.Minute), Limit: 5000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				removed, more = removed+n, again
+			}
+			if removed != want {
+				t.Errorf("%d calls are removed, want %d", removed, want)
+			}
+		}
+		const ahead = 36_000
+		fillCalls(t, store, "q", 100, logged)
+		fillCalls(t, store, "p", ahead, now.AddDate(1, 0, 0))
+		fillCalls(t, store, "q", 100, logged)
+		waitForBlocks(t, db(), 2)
+		prune(0)
+		fillCalls(t, store, "p", 10, logged)
+		fillCalls(t, store, "p", 7, now)
+		prune(ahead + 10)
+		wantWhole(t, store)
+		for policy, want := range map[string]int64{"p": 7, "q": 200} {
+			if got := usage(t, store, domain.TotalQuery{By: domain.UsageByPolicy, Policy: policy}); got != want {
+				t.Errorf("usage of %s is %d, want %d", policy, got, want)
+			}
+		}
+	})
+}
+
 func TestWhatWasDerivedAndChangedByHandIsFoundAndMadeAnew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: many rows, one after the other")

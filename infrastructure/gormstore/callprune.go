@@ -110,45 +110,65 @@ func (p *pruner) mine(db *gorm.DB) *gorm.DB {
 	return db.Table(p.engine.byOrder).Where(prunable).Where("policy = ?", p.prune.Policy)
 }
 
+// agingRow is what is asked of a row to know whether it goes.
+type agingRow struct {
+	ID       int64
+	CalledAt instant
+}
+
 // doomed are the ids of rows to remove, at most as many as the limit.
 func (p *pruner) doomed(span idSpan, ends logEnds, cut int64) (doomed []int64, err error) {
-	for !span.empty() {
-		if span.first <= ends.blocked().last { // pass over blocks without a row of the policy
-			var next int64
-			err := p.read(func(db *gorm.DB) error {
-				return db.Model(&blockRow{}).Select("coalesce(min(block), ?)", ends.top+1).
-					Where("policy = ? AND block >= ?", p.prune.Policy, span.first>>blockBits).Scan(&next).Error
-			})
-			if err != nil {
-				return nil, err
-			}
-			if span.first = max(span.first, next<<blockBits); span.empty() {
-				return doomed, nil
-			}
-		}
-		piece := idSpan{span.first, min(span.last, span.first|(1<<blockBits-1))}
-		span.first = piece.last + 1
-		var rows []struct {
-			ID       int64
-			CalledAt instant
-		}
-		err := p.read(func(db *gorm.DB) error {
-			return between(p.mine(db), piece).Select("id", "called_at").Order("id").Limit(p.prune.Limit - len(doomed)).Find(&rows).Error
-		})
+	sure := 0 // so many go for certain; those behind are misdated, and go if the next row does
+	for sure < p.prune.Limit && !span.empty() {
+		rows, err := p.next(&span, ends, p.prune.Limit-len(doomed))
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
-			if row.ID > cut && (p.prune.Before.IsZero() || !time.Time(row.CalledAt).Before(domain.CeilMilli(p.prune.Before))) {
-				return doomed, nil
+			call := domain.Call{At: time.Time(row.CalledAt)}
+			goes := row.ID <= cut || p.prune.Old(&call)
+			if !goes && !p.prune.Misdated(&call) {
+				return doomed[:sure], nil
 			}
-			doomed = append(doomed, row.ID)
-		}
-		if len(doomed) == p.prune.Limit {
-			return doomed, nil
+			if doomed = append(doomed, row.ID); goes {
+				sure = len(doomed)
+			}
 		}
 	}
-	return doomed, nil
+	return doomed[:min(sure, p.prune.Limit)], nil
+}
+
+// next cuts a piece of one block at most off the span and returns its first rows, at
+// most so many. If they are to be none it returns one all the same, the first that is
+// not misdated: however many are, it decides about those before it.
+func (p *pruner) next(span *idSpan, ends logEnds, most int) (rows []agingRow, err error) {
+	dated := func(db *gorm.DB, column string) *gorm.DB {
+		if most > 0 {
+			return db
+		}
+		return db.Where(column+" <= ?", p.engine.at(p.prune.Horizon()))
+	}
+	if span.first <= ends.blocked().last { // pass over blocks without such a row of the policy
+		var next int64
+		err := p.read(func(db *gorm.DB) error {
+			return dated(db.Model(&blockRow{}), "first_called_at").Select("coalesce(min(block), ?)", ends.top+1).
+				Where("policy = ? AND block >= ?", p.prune.Policy, span.first>>blockBits).Scan(&next).Error
+		})
+		if err != nil {
+			return nil, err
+		}
+		if span.first = max(span.first, next<<blockBits); span.empty() {
+			return nil, nil
+		}
+	}
+	piece := idSpan{span.first, min(span.last, span.first|(1<<blockBits-1))}
+	err = p.read(func(db *gorm.DB) error {
+		return dated(between(p.mine(db), piece), "called_at").Select("id", "called_at").Order("id").Limit(max(most, 1)).Find(&rows).Error
+	})
+	if span.first = piece.last + 1; len(rows) == most && most > 0 {
+		span.first = rows[most-1].ID + 1
+	}
+	return rows, err
 }
 
 // remove deletes rows and what is derived from them.

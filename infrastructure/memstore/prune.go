@@ -10,17 +10,20 @@ import (
 )
 
 // PruneCalls implements [domain.CallPruner]. It looks at the newest calls up to
-// prune.Most of the policy and at the oldest up to the first that stays, and moves those
-// of other policies that it passes.
+// prune.Most of the policy and at the oldest up to the first that stays for its time, and
+// moves those of other policies that it passes.
 func (s *Store) PruneCalls(ctx context.Context, prune domain.Prune) (removed int, more bool, err error) {
 	err = s.locked(ctx, func(*unit) error {
-		beyond, end := s.beyond(prune.Policy, prune.Most), 0
+		goes, end := s.beyond(prune.Policy, prune.Most), 0 // those before goes do
 		for ; end < len(s.calls); end++ {
 			call := &s.calls[end]
 			if !ages(call, prune.Policy) {
 				continue
 			}
-			if end >= beyond && !prune.Old(call) {
+			if end >= goes {
+				goes = s.behindOld(end, &prune)
+			}
+			if end >= goes {
 				break
 			}
 			if removed == prune.Limit {
@@ -52,6 +55,20 @@ func (s *Store) beyond(policy string, most int64) int {
 		}
 	}
 	return 0
+}
+
+// behindOld is the place behind the first call from i on that is not misdated, if it is old, else i.
+func (s *Store) behindOld(i int, prune *domain.Prune) int {
+	for at := i; at < len(s.calls); at++ {
+		switch call := &s.calls[at]; {
+		case !ages(call, prune.Policy):
+		case prune.Old(call):
+			return at + 1
+		case !prune.Misdated(call):
+			return i
+		}
+	}
+	return i
 }
 
 // ages reports whether the call is one of the policy that prunes remove.
