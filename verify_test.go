@@ -169,6 +169,8 @@ SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, ref
 		{"a call's actor", `UPDATE api_calls SET actor = 'nobody' WHERE kind = 'reset' AND policy = 'month'`, []string{"month key-1: the hash of the call does not fit"}, true},
 		{"a whole window in both tables", `DELETE FROM rate_limit_windows WHERE key = 'last'; DELETE FROM api_calls WHERE key = 'last'`, []string{"the last calls of the chain of policy default are missing"}, true},
 		{"the chains", `DELETE FROM api_call_chains`, []string{"api_call_chains 0  : calls have hashes"}, true},
+		{"a chain", `DELETE FROM api_call_chains WHERE policy = 'month'`, []string{"api_call_chains 0 month : calls have hashes, and there is no row of the chain of policy month"}, true},
+		{"the chain of administrators", `DELETE FROM api_call_chains WHERE policy = ''`, []string{"api_call_chains 0  : calls have hashes, and there is no row of the chain of what administrators and servers did"}, true},
 		{"a call's hash", `UPDATE api_calls SET hash = NULL WHERE id = ` + call, []string{"api_calls ID month key-3: the call has no hash"}, true},
 	}
 	for name, engine := range map[string]struct {
@@ -378,7 +380,31 @@ func TestWhatServersDidStaysChainedWhenHitsArePruned(t *testing.T) {
 	eventually(t, "the only hit is pruned", func() bool { return hitsOf(t, s, "default") == 0 })
 	s.stop()
 	mustExec(t, s.dsn, `UPDATE api_calls SET "limit" = 7 WHERE kind = 'policy_set'`)
-	wantFaults(t, verify(t, s.config), "default : the hash of the call does not fit")
+	mustExec(t, s.dsn, `DELETE FROM api_call_chains WHERE policy = 'default'`)
+	wantFaults(t, verify(t, s.config), "default : the hash of the call does not fit", "there is no row of the chain of policy default")
+}
+
+func TestChainsThatBeginMeanwhileAreNoFault(t *testing.T) {
+	config := ratelimitlog.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "test.db")}
+	clock := aLog(t, config)
+	config.Now = clock.now
+	verifier, cleanup, err := ratelimitlog.NewVerifier(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cleanup()
+	var begin sync.Once
+	found, err := verifier.Verify(t.Context(), application.Expected{}, func(int64, int64, int64) {
+		begin.Do(func() {
+			config.TamperEvident = true
+			aLog(t, config)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, found)
+	wantFaults(t, verifyExpecting(t, config, application.Expected{Chained: true}))
 }
 
 func TestChainsThatAreGoneAreFoundByWhatWasNoted(t *testing.T) {

@@ -97,51 +97,6 @@ func gap(first, last int64) string {
 	return fmt.Sprintf("calls %d to %d are missing", first, last)
 }
 
-// checkHash compares the call's hash with that of the call before it in its chain.
-func (r *verification) checkHash(call *domain.Call) {
-	name := call.ChainName()
-	c := r.chainOf(name)
-	before := c.last
-	if pruned := r.prunedOf(call); pruned.Through > c.last && pruned.Through < call.ID && pruned.Hash != "" { // the call before it is gone
-		c.hash, c.started = pruned.Hash, true
-	}
-	c.last = call.ID
-	switch {
-	case call.Hash == "" && c.started:
-		r.fault(callFault(call, "the call has no hash, though those before it have"))
-	case call.Hash != "" && call.Chain(c.hash) != call.Hash:
-		fault := callFault(call, "the hash of the call does not fit to it and to the call before it in its chain: one of them was changed, or a call between them removed or added")
-		if call.Kind.Ages() {
-			r.suspect(suspect{fault, call.Policy, before, 0, false})
-		} else {
-			r.fault(fault)
-		}
-		fallthrough
-	case call.Hash != "":
-		c.hash, c.started = call.Hash, true
-	}
-	c.reached = c.reached || r.found.Heads[name] == c.hash
-	c.noted = c.noted || r.expected.Noted[name] == c.hash
-}
-
-func (r *verification) chainOf(name string) *chain {
-	c := r.chains[name]
-	if c == nil {
-		c = &chain{hash: domain.ChainStart(name)}
-		c.noted = r.expected.Noted[name] == c.hash
-		r.chains[name] = c
-	}
-	return c
-}
-
-// prunedOf is what was pruned of the chain of a call when the reading began.
-func (r *verification) prunedOf(call *domain.Call) domain.PrunedCalls {
-	if !call.Kind.Ages() {
-		return domain.PrunedCalls{}
-	}
-	return r.pruned.of[call.Policy]
-}
-
 // checkCounts compares the counts of a call with those of the call before it in its window.
 func (r *verification) checkCounts(call *domain.Call) {
 	id := domain.WindowID{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart.Unix()}

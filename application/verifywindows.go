@@ -24,12 +24,8 @@ func (r *verification) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.found.Heads, err = r.heads(ctx); err != nil {
+	if err := r.compareHeads(ctx); err != nil {
 		return err
-	}
-	for name, head := range r.found.Heads {
-		c := r.chainOf(name)
-		c.reached = c.hash == head
 	}
 	if err := r.compareQuotas(ctx); err != nil {
 		return err
@@ -218,13 +214,6 @@ func (r *verification) checkEnds(ctx context.Context) error {
 	return nil
 }
 
-func ofChain(name string) string {
-	if name == "" {
-		return " of what administrators and servers did"
-	}
-	return " of policy " + name
-}
-
 // judge makes faults of suspects, but for what was pruned since the reading began.
 func (r *verification) judge(ctx context.Context) error {
 	now, err := r.readPrunes(ctx)
@@ -250,9 +239,6 @@ func (r *verification) judge(ctx context.Context) error {
 			continue
 		}
 		r.fault(s.Fault)
-	}
-	if r.hashed && !r.found.Chained {
-		r.fault(Fault{Table: "api_call_chains", Detail: "calls have hashes, and that they are chained is not there any more"})
 	}
 	// Of what was pruned meanwhile some calls had been read.
 	if r.found.Gapless && (r.missing < r.pruned.removed || r.missing > now.removed) {
