@@ -165,6 +165,7 @@ SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, ref
 		{"a quota", `INSERT INTO rate_limit_quotas SELECT policy, 'mallory', NULL, removed, changed_at, revision + 1 FROM rate_limit_quotas`,
 			[]string{"rate_limit_quotas 0 default mallory: the limit is unlimited, and the log has no call that set it"}, false},
 		{"a quota's limit", `UPDATE rate_limit_quotas SET "limit" = 5`, []string{"rate_limit_quotas 0 default key-2: the limit is 5, and by the log it is 4"}, false},
+		{"a quota is gone", `DELETE FROM rate_limit_quotas`, []string{"rate_limit_quotas 0 default key-2: by the log the limit is 4, and there is no row"}, false},
 		{"a call's path", `UPDATE api_calls SET path = '/y' WHERE id = ` + call, []string{"api_calls ID month key-3: the hash of the call does not fit"}, true},
 		{"a call's actor", `UPDATE api_calls SET actor = 'nobody' WHERE kind = 'reset' AND policy = 'month'`, []string{"month key-1: the hash of the call does not fit"}, true},
 		{"a whole window in both tables", `DELETE FROM rate_limit_windows WHERE key = 'last'; DELETE FROM api_calls WHERE key = 'last'`, []string{"the last calls of the chain of policy default are missing"}, true},

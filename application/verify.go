@@ -182,8 +182,10 @@ type openWindow struct {
 
 // quotaSaid is what the log says of a quota.
 type quotaSaid struct {
+	call    int64 // ID of the last call about it
 	limit   int64
 	removed bool
+	held    bool // the store has a row
 }
 
 func (r *verification) fault(f Fault) {

@@ -61,7 +61,7 @@ func (r *verification) call(call *domain.Call) {
 			}
 		}
 	case call.Kind == domain.CallQuotaSet, call.Kind == domain.CallQuotaUnset:
-		r.quotas[r.hash(call.Policy, call.Key)] = quotaSaid{call.Limit, call.Kind == domain.CallQuotaUnset}
+		r.quotas[r.hash(call.Policy, call.Key)] = quotaSaid{call: call.ID, limit: call.Limit, removed: call.Kind == domain.CallQuotaUnset}
 	case call.Kind.InWindow():
 		r.checkCounts(call)
 	}
@@ -174,6 +174,26 @@ func (r *verification) forget() {
 	r.over = r.newestAt - late
 	maps.DeleteFunc(r.windows, func(_ uint64, w *auditedWindow) bool { return w.expires < r.over })
 	r.forgetAt = 2 * len(r.windows)
+}
+
+// lookUp tells do of the calls with these IDs, each the sign of a fault. If they are very
+// many the last are counted as such, and not looked up.
+func (r *verification) lookUp(ctx context.Context, ids []int64, do func(*domain.Call)) error {
+	slices.Sort(ids)
+	if told := 10 * MaxFaults; len(ids) > told {
+		r.found.FaultCount += int64(len(ids) - told)
+		ids = ids[:told]
+	}
+	for _, id := range ids {
+		found, err := r.log.Calls(ctx, domain.CallQuery{After: id - 1, Before: id + 1, Limit: 1})
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			do(&found[i])
+		}
+	}
+	return nil
 }
 
 func callFault(call *domain.Call, detail string) Fault {

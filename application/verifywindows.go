@@ -72,25 +72,12 @@ func (r *verification) compareHeld(ctx context.Context, lister domain.WindowList
 			lost = append(lost, window.last)
 		}
 	}
-	slices.Sort(lost)
-	if told := 10 * MaxFaults; len(lost) > told { // the others are counted, and not looked up
-		r.found.FaultCount += int64(len(lost) - told)
-		lost = lost[:told]
-	}
-	for _, id := range lost {
-		found, err := r.log.Calls(ctx, domain.CallQuery{After: id - 1, Before: id + 1, Limit: 1})
-		if err != nil {
-			return err
+	return r.lookUp(ctx, lost, func(call *domain.Call) {
+		window := domain.LedgerWindow{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart}
+		if r.window(window.ID()) != nil { // it was not reset
+			r.compareOne(&window)
 		}
-		for i := range found {
-			call := &found[i]
-			window := domain.LedgerWindow{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart}
-			if r.window(window.ID()) != nil { // it was not reset
-				r.compareOne(&window)
-			}
-		}
-	}
-	return nil
+	})
 }
 
 // compareLooked looks at the windows that are in the log and have not expired.
