@@ -162,6 +162,8 @@ SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, ref
 		{"a counter is gone", `DELETE FROM rate_limit_windows WHERE key = 'key-3' AND policy = 'month'`, []string{"month key-3: count is 0 and refused 0, and by the log"}, false},
 		{"a counter too many", `INSERT INTO rate_limit_windows SELECT policy, 'nobody', schedule, window_start, count, refused, expires_at FROM rate_limit_windows WHERE key = 'key-3' AND policy = 'month'`,
 			[]string{"rate_limit_windows 0 month nobody: count is", "the log has no call of the window"}, false},
+		{"when a counter may be forgotten", `UPDATE rate_limit_windows SET expires_at = '2026-01-01T00:00:00Z' WHERE key = 'key-3' AND policy = 'month'`,
+			[]string{"rate_limit_windows 0 month key-3: expires_at is 2026-01-01T00:00:00Z, it should be 2026-02-28T15:00:00Z"}, false},
 		{"a quota", `INSERT INTO rate_limit_quotas SELECT policy, 'mallory', NULL, removed, changed_at, revision + 1 FROM rate_limit_quotas`,
 			[]string{"rate_limit_quotas 0 default mallory: the limit is unlimited, and the log has no call that set it"}, false},
 		{"a quota's limit", `UPDATE rate_limit_quotas SET "limit" = 5`, []string{"rate_limit_quotas 0 default key-2: the limit is 5, and by the log it is 4"}, false},
@@ -406,6 +408,15 @@ func TestChainsThatBeginMeanwhileAreNoFault(t *testing.T) {
 	}
 	wantFaults(t, found)
 	wantFaults(t, verifyExpecting(t, config, application.Expected{Chained: true}))
+}
+
+func TestZoneRulesThatHaveChangedSinceAreNoFault(t *testing.T) {
+	config := ratelimitlog.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "test.db")}
+	config.Now = aLog(t, config).now
+	mustExec(t, config.DSN, `UPDATE rate_limit_windows SET expires_at = '2026-02-28T14:00:00Z' WHERE policy = 'month'`)
+	wantFaults(t, verify(t, config))
+	mustExec(t, config.DSN, `UPDATE rate_limit_windows SET expires_at = '2026-02-28T11:00:00Z' WHERE policy = 'month' AND key = 'key-0'`)
+	wantFaults(t, verify(t, config), "month key-0: expires_at is 2026-02-28T11:00:00Z")
 }
 
 func TestChainsThatAreGoneAreFoundByWhatWasNoted(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -57,6 +58,7 @@ func (r *verification) compareHeld(ctx context.Context, lister domain.WindowList
 		for i := range page {
 			after = page[i]
 			r.compareOne(&page[i])
+			r.checkExpiry(&page[i])
 			if window := r.window(page[i].ID()); window != nil {
 				window.held = true
 			}
@@ -79,6 +81,29 @@ func (r *verification) compareHeld(ctx context.Context, lister domain.WindowList
 		}
 	})
 }
+
+// checkExpiry compares when the store may forget a window with what its schedule says: a
+// window that is forgotten too early gives its units back.
+func (r *verification) checkExpiry(held *domain.LedgerWindow) {
+	schedule, ok := r.schedule(held.Schedule)
+	if !ok {
+		return
+	}
+	right := schedule.Expiry(schedule.At(held.Start))
+	off := held.Expires.Sub(right).Abs()
+	if off == 0 || strings.HasPrefix(held.Schedule, "calendar ") && off <= zoneChange {
+		return
+	}
+	r.fault(Fault{
+		Table: "rate_limit_windows", Policy: held.Policy, Key: held.Key, Schedule: held.Schedule, WindowStart: held.Start,
+		Detail: fmt.Sprintf("expires_at is %s, it should be %s", held.Expires.UTC().Format(time.RFC3339), right.Format(time.RFC3339)),
+	})
+}
+
+// zoneChange is how far the end of a calendar period moves, at most, when states change
+// the rules of their zones: who wrote the row may have known older ones. It gives nothing
+// back: a calendar's window may be forgotten a whole period after its end.
+const zoneChange = 3 * time.Hour
 
 // compareLooked looks at the windows that are in the log and have not expired.
 func (r *verification) compareLooked(ctx context.Context) error {
