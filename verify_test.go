@@ -385,6 +385,10 @@ func TestWhatServersDidStaysChainedWhenHitsArePruned(t *testing.T) {
 	mustExec(t, s.dsn, `UPDATE api_calls SET "limit" = 7 WHERE kind = 'policy_set'`)
 	mustExec(t, s.dsn, `DELETE FROM api_call_chains WHERE policy = 'default'`)
 	wantFaults(t, verify(t, s.config), "default : the hash of the call does not fit", "there is no row of the chain of policy default")
+	s.config.TamperEvident = false // who opens it so begins a chain anew
+	mustExec(t, s.dsn, `UPDATE api_calls SET hash = NULL`)
+	mustExec(t, s.dsn, `DELETE FROM api_call_chains`)
+	wantFaults(t, verify(t, s.config), "that they are chained is not there any more") // for pruned calls had a hash
 }
 
 func TestChainsThatBeginMeanwhileAreNoFault(t *testing.T) {

@@ -80,7 +80,7 @@ func (r *verification) compareHeads(ctx context.Context) (err error) {
 	}
 	for name, pruned := range r.pruned.of {
 		if pruned.Hash != "" {
-			r.chainOf(name).started = true
+			r.chainOf(name).started, r.hashed = true, true
 		}
 	}
 	if len(r.found.Heads) == 0 {
