@@ -162,13 +162,18 @@ SELECT called_at, kind, policy, key, cost, hits, allowed, shadow, count + 1, ref
 		{"a counter is gone", `DELETE FROM rate_limit_windows WHERE key = 'key-3' AND policy = 'month'`, []string{"month key-3: count is 0 and refused 0, and by the log"}, false},
 		{"a counter too many", `INSERT INTO rate_limit_windows SELECT policy, 'nobody', schedule, window_start, count, refused, expires_at FROM rate_limit_windows WHERE key = 'key-3' AND policy = 'month'`,
 			[]string{"rate_limit_windows 0 month nobody: count is", "the log has no call of the window"}, false},
+		{"when a counter may be forgotten", `UPDATE rate_limit_windows SET expires_at = '2026-01-01T00:00:00Z' WHERE key = 'key-3' AND policy = 'month'`,
+			[]string{"rate_limit_windows 0 month key-3: expires_at is 2026-01-01T00:00:00Z, it should be 2026-02-28T15:00:00Z"}, false},
 		{"a quota", `INSERT INTO rate_limit_quotas SELECT policy, 'mallory', NULL, removed, changed_at, revision + 1 FROM rate_limit_quotas`,
 			[]string{"rate_limit_quotas 0 default mallory: the limit is unlimited, and the log has no call that set it"}, false},
 		{"a quota's limit", `UPDATE rate_limit_quotas SET "limit" = 5`, []string{"rate_limit_quotas 0 default key-2: the limit is 5, and by the log it is 4"}, false},
+		{"a quota is gone", `DELETE FROM rate_limit_quotas`, []string{"rate_limit_quotas 0 default key-2: by the log the limit is 4, and there is no row"}, false},
 		{"a call's path", `UPDATE api_calls SET path = '/y' WHERE id = ` + call, []string{"api_calls ID month key-3: the hash of the call does not fit"}, true},
 		{"a call's actor", `UPDATE api_calls SET actor = 'nobody' WHERE kind = 'reset' AND policy = 'month'`, []string{"month key-1: the hash of the call does not fit"}, true},
 		{"a whole window in both tables", `DELETE FROM rate_limit_windows WHERE key = 'last'; DELETE FROM api_calls WHERE key = 'last'`, []string{"the last calls of the chain of policy default are missing"}, true},
 		{"the chains", `DELETE FROM api_call_chains`, []string{"api_call_chains 0  : calls have hashes"}, true},
+		{"a chain", `DELETE FROM api_call_chains WHERE policy = 'month'`, []string{"api_call_chains 0 month : calls have hashes, and there is no row of the chain of policy month"}, true},
+		{"the chain of administrators", `DELETE FROM api_call_chains WHERE policy = ''`, []string{"api_call_chains 0  : calls have hashes, and there is no row of the chain of what administrators and servers did"}, true},
 		{"a call's hash", `UPDATE api_calls SET hash = NULL WHERE id = ` + call, []string{"api_calls ID month key-3: the call has no hash"}, true},
 	}
 	for name, engine := range map[string]struct {
@@ -378,7 +383,44 @@ func TestWhatServersDidStaysChainedWhenHitsArePruned(t *testing.T) {
 	eventually(t, "the only hit is pruned", func() bool { return hitsOf(t, s, "default") == 0 })
 	s.stop()
 	mustExec(t, s.dsn, `UPDATE api_calls SET "limit" = 7 WHERE kind = 'policy_set'`)
-	wantFaults(t, verify(t, s.config), "default : the hash of the call does not fit")
+	mustExec(t, s.dsn, `DELETE FROM api_call_chains WHERE policy = 'default'`)
+	wantFaults(t, verify(t, s.config), "default : the hash of the call does not fit", "there is no row of the chain of policy default")
+	s.config.TamperEvident = false // who opens it so begins a chain anew
+	mustExec(t, s.dsn, `UPDATE api_calls SET hash = NULL`)
+	mustExec(t, s.dsn, `DELETE FROM api_call_chains`)
+	wantFaults(t, verify(t, s.config), "that they are chained is not there any more") // for pruned calls had a hash
+}
+
+func TestChainsThatBeginMeanwhileAreNoFault(t *testing.T) {
+	config := ratelimitlog.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "test.db")}
+	clock := aLog(t, config)
+	config.Now = clock.now
+	verifier, cleanup, err := ratelimitlog.NewVerifier(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cleanup()
+	var begin sync.Once
+	found, err := verifier.Verify(t.Context(), application.Expected{}, func(int64, int64, int64) {
+		begin.Do(func() {
+			config.TamperEvident = true
+			aLog(t, config)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, found)
+	wantFaults(t, verifyExpecting(t, config, application.Expected{Chained: true}))
+}
+
+func TestZoneRulesThatHaveChangedSinceAreNoFault(t *testing.T) {
+	config := ratelimitlog.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "test.db")}
+	config.Now = aLog(t, config).now
+	mustExec(t, config.DSN, `UPDATE rate_limit_windows SET expires_at = '2026-02-28T14:00:00Z' WHERE policy = 'month'`)
+	wantFaults(t, verify(t, config))
+	mustExec(t, config.DSN, `UPDATE rate_limit_windows SET expires_at = '2026-02-28T11:00:00Z' WHERE policy = 'month' AND key = 'key-0'`)
+	wantFaults(t, verify(t, config), "month key-0: expires_at is 2026-02-28T11:00:00Z")
 }
 
 func TestChainsThatAreGoneAreFoundByWhatWasNoted(t *testing.T) {

@@ -180,19 +180,12 @@ type openWindow struct {
 	count, refused int64
 }
 
-// chain is how far one has been followed.
-type chain struct {
-	hash    string // of the last call
-	started bool   // a call had a hash
-	last    int64  // ID of the last call
-	reached bool   // the hash that the store tells as the last was seen
-	noted   bool   // the hash that was noted earlier was seen
-}
-
 // quotaSaid is what the log says of a quota.
 type quotaSaid struct {
+	call    int64 // ID of the last call about it
 	limit   int64
 	removed bool
+	held    bool // the store has a row
 }
 
 func (r *verification) fault(f Fault) {
@@ -239,14 +232,6 @@ func (r *verification) readPrunes(ctx context.Context) (p prunes, err error) {
 		p.through = max(p.through, pruned.Through)
 	}
 	return p, err
-}
-
-// heads are the hashes of the last calls of chains, none if calls are not chained.
-func (r *verification) heads(ctx context.Context) (map[string]string, error) {
-	if chained, ok := r.log.(domain.Chained); ok {
-		return chained.ChainHeads(ctx)
-	}
-	return nil, nil
 }
 
 // farAway is after every call.

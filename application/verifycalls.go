@@ -61,7 +61,7 @@ func (r *verification) call(call *domain.Call) {
 			}
 		}
 	case call.Kind == domain.CallQuotaSet, call.Kind == domain.CallQuotaUnset:
-		r.quotas[r.hash(call.Policy, call.Key)] = quotaSaid{call.Limit, call.Kind == domain.CallQuotaUnset}
+		r.quotas[r.hash(call.Policy, call.Key)] = quotaSaid{call: call.ID, limit: call.Limit, removed: call.Kind == domain.CallQuotaUnset}
 	case call.Kind.InWindow():
 		r.checkCounts(call)
 	}
@@ -95,51 +95,6 @@ func gap(first, last int64) string {
 		return fmt.Sprintf("call %d is missing", first)
 	}
 	return fmt.Sprintf("calls %d to %d are missing", first, last)
-}
-
-// checkHash compares the call's hash with that of the call before it in its chain.
-func (r *verification) checkHash(call *domain.Call) {
-	name := call.ChainName()
-	c := r.chainOf(name)
-	before := c.last
-	if pruned := r.prunedOf(call); pruned.Through > c.last && pruned.Through < call.ID && pruned.Hash != "" { // the call before it is gone
-		c.hash, c.started = pruned.Hash, true
-	}
-	c.last = call.ID
-	switch {
-	case call.Hash == "" && c.started:
-		r.fault(callFault(call, "the call has no hash, though those before it have"))
-	case call.Hash != "" && call.Chain(c.hash) != call.Hash:
-		fault := callFault(call, "the hash of the call does not fit to it and to the call before it in its chain: one of them was changed, or a call between them removed or added")
-		if call.Kind.Ages() {
-			r.suspect(suspect{fault, call.Policy, before, 0, false})
-		} else {
-			r.fault(fault)
-		}
-		fallthrough
-	case call.Hash != "":
-		c.hash, c.started = call.Hash, true
-	}
-	c.reached = c.reached || r.found.Heads[name] == c.hash
-	c.noted = c.noted || r.expected.Noted[name] == c.hash
-}
-
-func (r *verification) chainOf(name string) *chain {
-	c := r.chains[name]
-	if c == nil {
-		c = &chain{hash: domain.ChainStart(name)}
-		c.noted = r.expected.Noted[name] == c.hash
-		r.chains[name] = c
-	}
-	return c
-}
-
-// prunedOf is what was pruned of the chain of a call when the reading began.
-func (r *verification) prunedOf(call *domain.Call) domain.PrunedCalls {
-	if !call.Kind.Ages() {
-		return domain.PrunedCalls{}
-	}
-	return r.pruned.of[call.Policy]
 }
 
 // checkCounts compares the counts of a call with those of the call before it in its window.
@@ -219,6 +174,26 @@ func (r *verification) forget() {
 	r.over = r.newestAt - late
 	maps.DeleteFunc(r.windows, func(_ uint64, w *auditedWindow) bool { return w.expires < r.over })
 	r.forgetAt = 2 * len(r.windows)
+}
+
+// lookUp tells do of the calls with these IDs, each the sign of a fault. If they are very
+// many the last are counted as such, and not looked up.
+func (r *verification) lookUp(ctx context.Context, ids []int64, do func(*domain.Call)) error {
+	slices.Sort(ids)
+	if told := 10 * MaxFaults; len(ids) > told {
+		r.found.FaultCount += int64(len(ids) - told)
+		ids = ids[:told]
+	}
+	for _, id := range ids {
+		found, err := r.log.Calls(ctx, domain.CallQuery{After: id - 1, Before: id + 1, Limit: 1})
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			do(&found[i])
+		}
+	}
+	return nil
 }
 
 func callFault(call *domain.Call, detail string) Fault {

@@ -30,11 +30,20 @@ func (r *verification) compareQuotas(ctx context.Context) error {
 				break
 			}
 		}
-		if len(faults) == 0 || tries == 3 {
+		var lost []int64 // calls that set what has no row; they are never pruned
+		for _, said := range r.quotas {
+			if !said.removed && !said.held {
+				lost = append(lost, said.call)
+			}
+		}
+		if len(faults)+len(lost) == 0 || tries == 3 {
 			for _, fault := range faults {
 				r.fault(fault)
 			}
-			return nil
+			return r.lookUp(ctx, lost, func(call *domain.Call) {
+				detail := fmt.Sprintf("by the log the limit is %s, and there is no row", domain.FormatLimit(call.Limit))
+				r.fault(Fault{Table: "rate_limit_quotas", Policy: call.Policy, Key: call.Key, Detail: detail})
+			})
 		}
 		if err := r.read(ctx); err != nil {
 			return err
@@ -43,7 +52,12 @@ func (r *verification) compareQuotas(ctx context.Context) error {
 }
 
 func (r *verification) checkQuota(held *domain.QuotaChange) *Fault {
-	said, is := r.quotas[r.hash(held.Policy, held.Key)]
+	at := r.hash(held.Policy, held.Key)
+	said, is := r.quotas[at]
+	if is {
+		said.held = true
+		r.quotas[at] = said
+	}
 	if is && said.removed == held.Removed && (said.removed || said.limit == held.Limit) {
 		return nil
 	}

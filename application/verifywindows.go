@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -24,12 +25,8 @@ func (r *verification) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.found.Heads, err = r.heads(ctx); err != nil {
+	if err := r.compareHeads(ctx); err != nil {
 		return err
-	}
-	for name, head := range r.found.Heads {
-		c := r.chainOf(name)
-		c.reached = c.hash == head
 	}
 	if err := r.compareQuotas(ctx); err != nil {
 		return err
@@ -61,6 +58,7 @@ func (r *verification) compareHeld(ctx context.Context, lister domain.WindowList
 		for i := range page {
 			after = page[i]
 			r.compareOne(&page[i])
+			r.checkExpiry(&page[i])
 			if window := r.window(page[i].ID()); window != nil {
 				window.held = true
 			}
@@ -76,26 +74,36 @@ func (r *verification) compareHeld(ctx context.Context, lister domain.WindowList
 			lost = append(lost, window.last)
 		}
 	}
-	slices.Sort(lost)
-	if told := 10 * MaxFaults; len(lost) > told { // the others are counted, and not looked up
-		r.found.FaultCount += int64(len(lost) - told)
-		lost = lost[:told]
-	}
-	for _, id := range lost {
-		found, err := r.log.Calls(ctx, domain.CallQuery{After: id - 1, Before: id + 1, Limit: 1})
-		if err != nil {
-			return err
+	return r.lookUp(ctx, lost, func(call *domain.Call) {
+		window := domain.LedgerWindow{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart}
+		if r.window(window.ID()) != nil { // it was not reset
+			r.compareOne(&window)
 		}
-		for i := range found {
-			call := &found[i]
-			window := domain.LedgerWindow{Policy: call.Policy, Key: call.Key, Schedule: call.Schedule, Start: call.WindowStart}
-			if r.window(window.ID()) != nil { // it was not reset
-				r.compareOne(&window)
-			}
-		}
-	}
-	return nil
+	})
 }
+
+// checkExpiry compares when the store may forget a window with what its schedule says: a
+// window that is forgotten too early gives its units back.
+func (r *verification) checkExpiry(held *domain.LedgerWindow) {
+	schedule, ok := r.schedule(held.Schedule)
+	if !ok {
+		return
+	}
+	right := schedule.Expiry(schedule.At(held.Start))
+	off := held.Expires.Sub(right).Abs()
+	if off == 0 || strings.HasPrefix(held.Schedule, "calendar ") && off <= zoneChange {
+		return
+	}
+	r.fault(Fault{
+		Table: "rate_limit_windows", Policy: held.Policy, Key: held.Key, Schedule: held.Schedule, WindowStart: held.Start,
+		Detail: fmt.Sprintf("expires_at is %s, it should be %s", held.Expires.UTC().Format(time.RFC3339), right.Format(time.RFC3339)),
+	})
+}
+
+// zoneChange is how far the end of a calendar period moves, at most, when states change
+// the rules of their zones: who wrote the row may have known older ones. It gives nothing
+// back: a calendar's window may be forgotten a whole period after its end.
+const zoneChange = 3 * time.Hour
 
 // compareLooked looks at the windows that are in the log and have not expired.
 func (r *verification) compareLooked(ctx context.Context) error {
@@ -218,13 +226,6 @@ func (r *verification) checkEnds(ctx context.Context) error {
 	return nil
 }
 
-func ofChain(name string) string {
-	if name == "" {
-		return " of what administrators and servers did"
-	}
-	return " of policy " + name
-}
-
 // judge makes faults of suspects, but for what was pruned since the reading began.
 func (r *verification) judge(ctx context.Context) error {
 	now, err := r.readPrunes(ctx)
@@ -250,9 +251,6 @@ func (r *verification) judge(ctx context.Context) error {
 			continue
 		}
 		r.fault(s.Fault)
-	}
-	if r.hashed && !r.found.Chained {
-		r.fault(Fault{Table: "api_call_chains", Detail: "calls have hashes, and that they are chained is not there any more"})
 	}
 	// Of what was pruned meanwhile some calls had been read.
 	if r.found.Gapless && (r.missing < r.pruned.removed || r.missing > now.removed) {
