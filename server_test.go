@@ -502,3 +502,48 @@ func TestAClientThatSaysNothingDoesNotHoldUpTheEnd(t *testing.T) {
 		t.Errorf("the server took %s to stop", took)
 	}
 }
+
+func TestARequestThatEndsInTwoPlacesIsRefusedAndTheConnectionEnds(t *testing.T) {
+	s := serve(t, nil)
+	const body = `{"key":"k","policies":["default"]}`
+	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	for _, c := range []struct {
+		header, body string
+		statuses     string // of the request and of one behind it
+	}{
+		{length, body, "200 200"},
+		{"Transfer-Encoding: chunked\r\n", chunked, "200 200"},
+		{"transfer-encoding:  Chunked \r\n", chunked, "200 200"},
+		{"Content-Length: 3\r\n" + length, body, "400"},
+		{length + length, body, "400"},
+		{length + "X: y\r\ncontent-LENGTH: 0\r\n", body, "400"},
+		{length + "Transfer-Encoding: chunked\r\n", chunked, "400"},
+		{"Transfer-Encoding: chunked\r\n" + length, chunked, "400"},
+		{"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", chunked, "400"},
+		{"Transfer-Encoding: gzip, chunked\r\n", chunked, "400"},
+		{"Transfer-Encoding: chunked, identity\r\n", chunked, "400"},
+	} {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(conn, "POST /v1/hits HTTP/1.1\r\nHost: x\r\n%s\r\n%sGET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", c.header, c.body)
+		answers, err := io.ReadAll(conn)
+		if err != nil {
+			t.Errorf("%q: %v", c.header, err)
+		}
+		var statuses []string
+		for _, found := range regexp.MustCompile(`HTTP/1.1 (\d+)`).FindAllSubmatch(answers, -1) {
+			statuses = append(statuses, string(found[1]))
+		}
+		if got := strings.Join(statuses, " "); got != c.statuses {
+			t.Errorf("%q: %s, want %s", c.header, got, c.statuses)
+		}
+	}
+	if a := s.request(t, "GET", "/status?key=k"); !strings.Contains(a.body, `"count":3,`) {
+		t.Errorf("what was refused was counted: %s", a.body)
+	}
+}

@@ -141,13 +141,13 @@ func (c *committer) conclude(reset *entry, due bool) error {
 			c.nextRefusals = time.Now().Add(refusalPause)
 		}
 		err = fmt.Errorf("commit %d hits and the refusals of %d windows: %w", len(b.entries), len(b.refusals), err)
-		c.failure, c.failedAt = err, time.Now()
+		c.failure.Store(&failure{err, time.Now()})
 		return err
 	}
 	took := time.Since(begun)
 	c.options.Observer.Committed(len(b.takes), took)
 	c.options.Observer.Logged(len(b.calls))
-	c.failure = nil
+	c.failure.Store(nil)
 	b.teach(c.refusals, at)
 	c.refusals.settled(b.refusals)
 	if due {
@@ -204,9 +204,11 @@ func touch(counter domain.Counter, _ domain.AuditLog) error {
 
 // failing is why the last commit failed, if that is a moment ago: a store may answer
 // and take nothing, because it is full or a replica.
-func (c *committer) failing() error {
-	if c.failure != nil && time.Since(c.failedAt) < failureYoung {
-		return c.failure
+func (c *committer) failing() error { return c.failedWithin(failureYoung) }
+
+func (c *committer) failedWithin(age time.Duration) error {
+	if last := c.failure.Load(); last != nil && time.Since(last.at) < age {
+		return last.err
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nene2-ft/ratelimitlog/domain"
@@ -17,9 +18,17 @@ const (
 	refusalPause = 500 * time.Millisecond
 	refusalBatch = 1024 // windows whose refusals go into one commit
 	// failureYoung is how long a commit that failed speaks against the store, if no
-	// other is tried.
+	// other is tried; failureKnown how long who watches the limiter is told of it, maybe
+	// a minute apart.
 	failureYoung = time.Second
+	failureKnown = time.Minute
 )
+
+// failure is a commit that failed.
+type failure struct {
+	err error
+	at  time.Time
+}
 
 // committer joins the hits that wait while the last commit runs into the next
 // one. There is no timer in a hit's way: an idle committer commits a single hit
@@ -30,6 +39,7 @@ type committer struct {
 	refusals  *refusals
 	unchecked *unchecked
 	breaker   breaker
+	failure   atomic.Pointer[failure] // of the last commit of hits or refusals, nil if it worked
 	options   Options
 	started   time.Time // deadlines count from here, whatever becomes of the wall clock
 
@@ -46,9 +56,7 @@ type committer struct {
 	batch         batch
 	nextRefusals  time.Time // when refusals are next worth a commit of their own
 	nextUnchecked time.Time // when unchecked hits are next worth an attempt
-	failure       error     // of the last commit of hits or refusals, and when
-	failedAt      time.Time
-	suspect       bool // the last work failed: the store may be down
+	suspect       bool      // the last work failed: the store may be down
 }
 
 func newCommitter(units domain.UnitOfWork, options Options) *committer {

@@ -66,7 +66,9 @@ type State struct {
 	Queued, Queue int
 	// Uncounted is how many refusals were answered that the store has not counted yet.
 	Uncounted int64
-	// Down says that the store decides nothing.
+	// Down says that the store decides nothing: it does not answer, or it answers and takes
+	// nothing, as a disk that is full. Of the latter it knows by a commit that failed, in the
+	// last minute and with none after it that worked.
 	Down bool
 }
 
@@ -76,5 +78,5 @@ func (l *Limiter) State() State {
 	c.mu.Lock()
 	queued := len(c.queued)
 	c.mu.Unlock()
-	return State{Queued: queued, Queue: c.options.Queue, Uncounted: c.refusals.outstanding.Load(), Down: c.breaker.down.Load()}
+	return State{Queued: queued, Queue: c.options.Queue, Uncounted: c.refusals.outstanding.Load(), Down: c.breaker.down.Load() || c.failedWithin(failureKnown) != nil}
 }

@@ -213,6 +213,9 @@ func TestAStoreThatTakesNothingIsNotReady(t *testing.T) {
 	if _, err := l.Hit(context.Background(), hit("k", 1)); !errors.Is(err, domain.ErrUnavailable) {
 		t.Fatalf("hit: %v", err)
 	}
+	if !l.State().Down {
+		t.Error("nobody who watches learns of it")
+	}
 	if err := l.Ping(context.Background()); err == nil || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("ping: %v", err)
 	}

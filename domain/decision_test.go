@@ -119,7 +119,7 @@ func TestLimitsHaveOneText(t *testing.T) {
 			t.Errorf("%q is read as %d, %v, and written %q", text, got, err, domain.FormatLimit(got))
 		}
 	}
-	for _, text := range []string{"", " 1", "-1", "+1", "1.5", "1e3", "0x10", "null", "Unlimited", "1000000000000000", "99999999999999999999"} {
+	for _, text := range []string{"", " 1", "-1", "+1", "1.5", "1e3", "0x10", "010", "00", "null", "Unlimited", "1000000000000000", "99999999999999999999"} {
 		if got, err := domain.ParseLimit(text); err == nil {
 			t.Errorf("%q is read as %d", text, got)
 		}

@@ -77,7 +77,7 @@ func ParseLimit(text string) (int64, error) {
 		return Unlimited, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || n > MaxUnits {
+	if err != nil || n > MaxUnits || len(text) > 1 && text[0] == '0' { // 010 is 8 to some
 		return 0, &InvalidError{"limit", fmt.Sprintf("%q is not a whole number from 0 to %d, nor unlimited", text, int64(MaxUnits))}
 	}
 	return int64(n), nil

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"syscall"
 	"time"
 
@@ -29,7 +30,7 @@ type cli struct {
 	DSN          string         `default:"sqlite:ratelimitlog.db" help:"Where counters and log are kept: sqlite:FILE, sqlite::memory: or postgres://…; redis://… keeps the counters, and the log is where --audit-dsn says."`
 	AuditDSN     string         `name:"audit-dsn" default:"sqlite:ratelimitlog.db" help:"Where the log is kept if --dsn is Redis: SQLite or PostgreSQL."`
 	Synchronous  string         `default:"normal" enum:"normal,full" help:"What a power cut may take: normal, the last commits; full, nothing, and slower."`
-	Policies     string         `type:"path" help:"YAML file of policies; \"policies example\" prints one."`
+	Policies     string         `type:"file" help:"YAML file of policies; \"policies example\" prints one."`
 	Limit        string         `default:"60" help:"Units per window of the policy \"default\", or unlimited."`
 	Window       string         `default:"1m" help:"Window of the policy \"default\": 10s, 1h30m, 1d, \"sliding 10s\" or \"calendar month Asia/Tokyo\"."`
 	HashKeys     *string        `placeholder:"SECRET-FILE" help:"File with a secret of 16 to 4096 bytes: keys are stored, logged and shown as hashes by it, and nowhere as they are."`
@@ -121,12 +122,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitStatus(err)
 }
 
+// decodePath is kong's own path, but that no text, as an empty variable has, is no path
+// and not the folder that the process is in.
+func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
+	var path string
+	if err := ctx.Scan.PopValueInto("file", &path); err != nil {
+		return err
+	}
+	if path == "" {
+		return errors.New("must not be empty")
+	}
+	target.SetString(kong.ExpandPath(path))
+	return nil
+}
+
 // newParser reads the command line into flags. exit is called where it only asks for help.
 func newParser(flags *cli, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {
 	return kong.New(flags,
 		kong.Name("ratelimitlog"),
 		kong.Description("A rate limiter that remembers every decision."),
 		kong.DefaultEnvars("RATELIMITLOG"),
+		kong.NamedMapper("file", kong.MapperFunc(decodePath)),
 		kong.Writers(stdout, stderr),
 		kong.Exit(exit),
 	)

@@ -169,6 +169,7 @@ func TestMisuseIsToldWithExitStatusTwo(t *testing.T) {
 		{[]string{"serve", "--addr=127.0.0.1:0", "--prune-every=soon"}, "prune-every"},
 		{[]string{"serve", "--addr=127.0.0.1:0", "--queue=-1"}, "queue is -1"},
 		{[]string{"hit", "k", "--hash-keys="}, "hash-keys must not be empty"},
+		{[]string{"hit", "k", "--policies="}, "--policies: must not be empty"},
 		{[]string{"hit", "k", "--hash-keys=s3cret"}, "hash-keys names a file that cannot be read"},
 		{[]string{"hit", "k", "--store-timeout=-1s"}, "store-timeout is -1s"},
 	} {

@@ -98,7 +98,7 @@ func New(version string, operations []string) *Metrics {
 	for _, operation := range operations {
 		m.storeErrors.WithLabelValues(operation)
 	}
-	m.outages = ours.NewCounter(prometheus.CounterOpts{Name: "store_outages_total", Help: "Times at which the store began to decide nothing."})
+	m.outages = ours.NewCounter(prometheus.CounterOpts{Name: "store_outages_total", Help: "Times at which the store stopped answering."})
 	reloads := ours.NewCounterVec(prometheus.CounterOpts{Name: "reloads_total", Help: "Readings of the policy file, at the start and whenever it changed."}, []string{"outcome"})
 	m.reloaded, m.notReloaded = reloads.WithLabelValues("success"), reloads.WithLabelValues("failure")
 	m.lastReload = ours.NewGauge(prometheus.GaugeOpts{Name: "last_reload_success",

@@ -31,7 +31,7 @@ var gauges = []struct {
 	{gauge("queued_hits", "Hits that wait for the store."), func(r *Readings) (float64, bool) { return float64(r.Queued), true }},
 	{gauge("queue_capacity_hits", "Hits that may wait; further ones are undecided."), func(r *Readings) (float64, bool) { return float64(r.Queue), true }},
 	{gauge("uncounted_refusals", "Refusals that were answered from memory and are not counted in the store yet."), func(r *Readings) (float64, bool) { return float64(r.Uncounted), true }},
-	{gauge("store_down", "1 while the store decides nothing, else 0."), func(r *Readings) (float64, bool) {
+	{gauge("store_down", "1 while the store decides nothing, because it does not answer or takes nothing, else 0."), func(r *Readings) (float64, bool) {
 		if r.StoreDown {
 			return 1, true
 		}

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -119,6 +120,7 @@ func (r *reader) fail(node ast.Node, format string, args ...any) {
 }
 
 func (r *reader) document(data []byte) (rules domain.Rules) {
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // a byte order mark, which some editors write
 	if line, column := tooDeep(data); line > 0 {
 		r.errs = append(r.errs, &Error{File: r.file, Line: line, Column: column, Message: fmt.Sprintf("lists and mappings are nested deeper than %d", maxNesting)})
 		return rules

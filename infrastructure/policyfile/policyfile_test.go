@@ -42,8 +42,8 @@ func TestTheExampleIsRead(t *testing.T) {
 	}
 }
 
-func TestFlowStyleQuotesAndUnlimited(t *testing.T) {
-	rules, err := policyfile.Parse("f", []byte("policies: {b: {limit: \"7\", window: '1h'}, a: {limit: unlimited, window: fixed 10s}}\n"))
+func TestFlowStyleQuotesUnlimitedAndAByteOrderMark(t *testing.T) {
+	rules, err := policyfile.Parse("f", []byte("\uFEFFpolicies: {b: {limit: \"7\", window: '1h'}, a: {limit: unlimited, window: fixed 10s}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

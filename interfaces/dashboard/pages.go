@@ -15,6 +15,7 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -106,14 +107,14 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-cache")
 	header.Set("Vary", "Accept-Encoding")
-	packs, tag := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip"), f.tag()
+	packs, tag := takesGzip(r.Header), f.tag()
 	if packs {
 		tag += "-gzip"
 		header.Set("Content-Encoding", "gzip")
 	}
 	tag = `"` + tag + `"`
 	header.Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
+	if has(r.Header, tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -122,4 +123,30 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.writeTo(w)
+}
+
+// takesGzip reports whether the client accepts gzip (RFC 9110 section 12.5.3). One that
+// says nothing of it, or only "*", is answered without.
+func takesGzip(header http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(header.Values("Accept-Encoding"), ","), ",") {
+		name, weight, _ := strings.Cut(coding, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			return !refused.MatchString(weight)
+		}
+	}
+	return false
+}
+
+// refused is the weight of what is not acceptable.
+var refused = regexp.MustCompile(`^\s*[qQ]=0(\.0{0,3})?\s*$`)
+
+// has reports whether the client has the file of the tag already (RFC 9110 section
+// 13.1.2). Tags are compared weakly: proxies that compress make weak ones of them.
+func has(header http.Header, tag string) bool {
+	for known := range strings.SplitSeq(strings.Join(header.Values("If-None-Match"), ","), ",") {
+		if known = strings.TrimSpace(known); known == "*" || strings.TrimPrefix(known, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }

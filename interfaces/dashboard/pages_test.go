@@ -64,3 +64,23 @@ func TestEveryFileIsServedAsWhatItIs(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAClientAcceptsAndHasIsReadAsRFC9110Says(t *testing.T) {
+	page := dashboard.Pages()["/dashboard/app.js"]
+	for accepted, want := range map[string]string{
+		"": "", "gzip": "gzip", "GZip": "gzip", "br, gzip;q=0.5": "gzip", "gzip ; q=1.000": "gzip", "gzip;q=0.001": "gzip",
+		"gzip;q=0": "", "gzip; Q=0.000": "", "x-gzipfoo": "", "br": "", "*": "",
+	} {
+		if got := get(page, "Accept-Encoding", accepted).Header.Get("Content-Encoding"); got != want {
+			t.Errorf("%q is answered in %q, want %q", accepted, got, want)
+		}
+	}
+	tag := get(page).Header.Get("ETag")
+	for has, want := range map[string]int{
+		tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, `"x",W/` + tag + `,"y"`: 304, "*": 304, `"x"`: 200, strings.Trim(tag, `"`): 200, "": 200,
+	} {
+		if got := get(page, "If-None-Match", has).StatusCode; got != want {
+			t.Errorf("a client that has %s: %d, want %d", has, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -127,18 +128,55 @@ func set(c *fiber.Ctx, name, value string) {
 	c.Response().Header.SetCanonical(utils.UnsafeBytes(name), utils.UnsafeBytes(value)) // copies both
 }
 
-// refuseUnknownMethods answers methods that Fiber does not know, which it would
-// answer by itself, and not with a problem.
-func (s *Server) refuseUnknownMethods(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+// refuseStrange answers what Fiber would answer by itself and not with a problem, methods
+// that it does not know, and what it would read in its own way: see misframed.
+func (s *Server) refuseStrange(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(request *fasthttp.RequestCtx) {
-		if slices.Contains(fiber.DefaultMethods, utils.UnsafeString(request.Method())) {
+		var err error
+		switch {
+		case misframed(request.Request.Header.RawHeaders()):
+			err = fiber.ErrBadRequest
+		case !slices.Contains(fiber.DefaultMethods, utils.UnsafeString(request.Method())):
+			err = fiber.ErrNotImplemented
+		default:
 			next(request)
 			return
 		}
 		c := s.app.AcquireCtx(request)
 		defer s.app.ReleaseCtx(c)
-		s.noHandler(c, fiber.ErrNotImplemented)
+		s.noHandler(c, err)
+		if err == fiber.ErrBadRequest {
+			request.SetConnectionClose()
+		}
 	}
+}
+
+// misframed reports whether a header says more than once, or in a way that is not
+// understood, where the request ends (RFC 9112 section 6.3): a proxy in front may have
+// read it otherwise, and what follows would be another request to it.
+func misframed(header []byte) bool {
+	framed := false
+	for len(header) > 0 {
+		end := bytes.IndexByte(header, '\n') + 1
+		if end == 0 {
+			end = len(header)
+		}
+		line := header[:end]
+		header = header[end:]
+		if first := line[0] | 0x20; first != 'c' && first != 't' {
+			continue // the way of most
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		chunks := bytes.EqualFold(name, []byte(fiber.HeaderTransferEncoding))
+		if !chunks && !bytes.EqualFold(name, []byte(fiber.HeaderContentLength)) {
+			continue
+		}
+		if framed || chunks && !bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked")) {
+			return true
+		}
+		framed = true
+	}
+	return false
 }
 
 // endConnections tells clients of a server that stops to send it nothing more.

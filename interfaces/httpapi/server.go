@@ -122,7 +122,7 @@ func New(log *zap.Logger, limiter *application.Limiter, history *application.His
 	s.get("/v1/explain", s.only(audit, s.explain))
 	s.get("/v1/calls", s.only(audit, s.calls))
 	s.get("/v1/calls/:id", s.only(audit, s.call))
-	s.app.Server().Handler = s.endConnections(s.refuseUnknownMethods(s.app.Handler()))
+	s.app.Server().Handler = s.endConnections(s.refuseStrange(s.app.Handler()))
 	return s, nil
 }
 
