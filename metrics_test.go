@@ -163,10 +163,15 @@ func TestMetricsGoOnThroughReloads(t *testing.T) { // case 169
 		t.Helper()
 		eventually(t, "a reload", func() bool { return s.metrics(t)[fmt.Sprintf("ratelimitlog_reloads_total{outcome=%q}", outcome)] == n })
 	}
+	revision := func() string { return fmt.Sprintf("%012x", int64(s.metrics(t)["ratelimitlog_policies_revision"])) }
 	reloads("success", 1) // at the start
 	s.ping(t, "a")
+	before := s.revision(t)
+	eventually(t, "the revision is exported", func() bool { return revision() == before })
 	write("policies: {default: {limit: 4, window: 1m}}\n")
 	reloads("success", 2)
+	after := s.revision(t)
+	eventually(t, "the new revision is exported", func() bool { return revision() == after && after != before })
 	s.ping(t, "a")
 	s.wantMetrics(t, map[string]float64{decisions("default", "allowed"): 2, decisions("other", "allowed"): 0, "policies": 1, "last_reload_success": 1})
 	write("policies: nonsense\n")

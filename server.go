@@ -34,7 +34,7 @@ type Server struct {
 }
 
 func newServer(http *httpapi.Server, limiter *application.Limiter, history *application.History, rules *application.Rules, stores Stores, measured *metrics.Metrics, config Config, log *zap.Logger) *Server {
-	measured.InForce(rules.Policies())
+	measured.InForce(limiter.InForce())
 	measured.Read(func() metrics.Readings { return read(limiter, stores) })
 	return &Server{http: http, limiter: limiter, history: history, rules: rules, metrics: measured, config: config, log: log, replaced: make(chan struct{}, 1)}
 }
@@ -97,7 +97,7 @@ func (s *Server) reload(ctx context.Context, rules domain.Rules, err error) {
 		s.log.Error("the policies are not changed", zap.Error(err))
 		return
 	}
-	s.metrics.InForce(rules.Policies)
+	s.metrics.InForce(s.limiter.InForce())
 	s.log.Info("policies in force", zap.String("file", s.config.PolicyFile), zap.Int("policies", len(rules.Policies)), zap.Int("routes", len(rules.Routes.All())), zap.String("revision", s.rules.Revision()))
 	for _, policy := range before {
 		if keeps := keepFlags(policy.Audit); keeps != "" && !named(rules.Policies, policy.Name) {

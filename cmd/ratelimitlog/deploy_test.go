@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -70,6 +71,9 @@ func TestTheCompositionFitsTogether(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+		if service.Build != "" && !slices.Contains(service.Volumes, "./docs/deploy:"+path.Dir(service.Environment["RATELIMITLOG_POLICIES"])+":ro") {
+			t.Errorf("%s: the directory of the policy file, which may be replaced, is not mounted: %q", name, service.Volumes)
+		}
 		for needed := range service.DependsOn {
 			if _, there := c.Services[needed]; !there {
 				t.Errorf("%s depends on %s, which is no service", name, needed)
@@ -105,7 +109,7 @@ func TestTheCompositionFitsTogether(t *testing.T) {
 			t.Errorf("the replicas do without %s", needed)
 		}
 	}
-	policies := writeFile(t, "policies.yaml", read("policies.yaml"))
+	policies := writeFile(t, "policies.yaml", read(path.Base(c.Services["ratelimitlog-1"].Environment["RATELIMITLOG_POLICIES"])))
 	newCommand(t).want(0, []string{"policies", "check", policies})
 }
 

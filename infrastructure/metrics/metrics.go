@@ -46,7 +46,7 @@ type Metrics struct {
 	storeErrors                             *prometheus.CounterVec
 	outages                                 prometheus.Counter
 	reloaded, notReloaded                   prometheus.Counter
-	lastReload, policies                    prometheus.Gauge
+	lastReload, policies, revision          prometheus.Gauge
 }
 
 // response is what HTTP answers are told apart by.
@@ -105,6 +105,8 @@ func New(version string, operations []string) *Metrics {
 		Help: "1 if the policies in force are those of the file, 0 if its last change could not be read."})
 	m.lastReload.Set(1)
 	m.policies = ours.NewGauge(prometheus.GaugeOpts{Name: "policies", Help: "Policies in force."})
+	m.revision = ours.NewGauge(prometheus.GaugeOpts{Name: "policies_revision",
+		Help: "The revision of the rules in force as a number, which is the same on servers with the same rules."})
 	responses := ours.NewCounterVec(prometheus.CounterOpts{Name: "http_responses_total",
 		Help: "HTTP answers by path of the API, a page with all its files being one, and by status code; other: nothing of the server took the path and method."},
 		[]string{"route", "code"})
@@ -113,6 +115,8 @@ func New(version string, operations []string) *Metrics {
 	})
 	ours.NewGauge(prometheus.GaugeOpts{Name: "build_info", Help: "1, and what program this is.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}}).Set(1)
+	// process_start_time_seconds is not there where /proc/stat is hidden, as by systemd's ProcSubset=pid.
+	ours.NewGauge(prometheus.GaugeOpts{Name: "start_time_seconds", Help: "Unix time at which these metrics were made."}).SetToCurrentTime()
 	return m
 }
 
@@ -202,10 +206,13 @@ func (m *Metrics) Reloaded(err error) {
 }
 
 // InForce makes the series of the policies in force, so that they are there before the
-// first hit and a rate can be told of it.
-func (m *Metrics) InForce(policies []domain.Policy) {
+// first hit and a rate can be told of it. revision, in hexadecimal digits, names the rules
+// that they are from; the first 12 are exported, which a float64 holds exactly.
+func (m *Metrics) InForce(revision string, policies []domain.Policy) {
 	for i := range policies {
 		m.decisions.of(policies[i].Name)
 	}
 	m.policies.Set(float64(len(policies)))
+	number, _ := strconv.ParseUint(revision[:min(len(revision), 12)], 16, 64) // 0 if it is no number
+	m.revision.Set(float64(number))
 }

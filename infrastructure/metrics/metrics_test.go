@@ -75,6 +75,44 @@ func TestAHitIsCountedOnceUnderEachPolicy(t *testing.T) {
 	}
 }
 
+// All 48 bits of a revision are told apart.
+func TestARevisionIsANumber(t *testing.T) {
+	m := New("test", nil)
+	for revision, want := range map[string]float64{
+		"000000000001": 1, "00000000000a": 10, "fffffffffffe": 1<<48 - 2, "ffffffffffff": 1<<48 - 1,
+		"ffffffffffffabcd": 1<<48 - 1, "": 0, "none": 0,
+	} {
+		m.InForce(revision, nil)
+		if got := exportedGauge(t, m, "ratelimitlog_policies_revision"); got != want {
+			t.Errorf("%q: %v, want %v", revision, got, want)
+		}
+	}
+}
+
+func TestTheStartIsTold(t *testing.T) {
+	before := time.Now().Unix()
+	m := New("test", nil)
+	after := time.Now().Unix() + 1
+	if got := exportedGauge(t, m, "ratelimitlog_start_time_seconds"); got < float64(before) || got > float64(after) {
+		t.Errorf("%f, want from %d to %d", got, before, after)
+	}
+}
+
+func exportedGauge(t *testing.T, m *Metrics, name string) float64 {
+	t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no %s is exported", name)
+	return 0
+}
+
 func value(t *testing.T, counter prometheus.Counter) float64 {
 	t.Helper()
 	var written dto.Metric
