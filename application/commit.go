@@ -163,7 +163,7 @@ func (c *committer) work(operation string, do func(domain.Counter, domain.AuditL
 	if c.suspect = err != nil; c.suspect {
 		c.options.Observer.StoreFailed(operation)
 	} else {
-		c.breaker.worked()
+		c.answered()
 	}
 	return err
 }
@@ -220,6 +220,15 @@ func (c *committer) probe() {
 		return
 	}
 	c.suspect = false
+	c.answered()
+}
+
+// answered is told that the store did. A commit that failed while it did not says no more
+// of what it is now.
+func (c *committer) answered() {
+	if c.breaker.down.Load() {
+		c.failure.Store(nil)
+	}
 	c.breaker.worked()
 }
 
