@@ -121,7 +121,7 @@ func (c Config) withDefaults(rules domain.Rules) (domain.Rules, error) {
 	if err != nil {
 		return rules, err
 	}
-	if !slices.ContainsFunc(rules.Policies, func(p domain.Policy) bool { return p.Name == fallback.Name }) {
+	if !named(rules.Policies, fallback.Name) {
 		rules.Policies = append(rules.Policies, fallback)
 	}
 	if slices.ContainsFunc(rules.Routes.All(), func(r *domain.Route) bool { return r.Path == domain.PingPath }) {

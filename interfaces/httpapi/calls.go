@@ -151,8 +151,8 @@ func readCursor(values url.Values, query *domain.CallQuery) error {
 
 // decodeCursor decodes a cursor, in the one way that it was encoded.
 func decodeCursor(cursor string) ([]byte, error) {
-	if strings.ContainsAny(cursor, "\r\n") { // the decoder passes over them
-		return nil, base64.CorruptInputError(strings.IndexAny(cursor, "\r\n"))
+	if at := strings.IndexAny(cursor, "\r\n"); at >= 0 { // the decoder passes over them
+		return nil, base64.CorruptInputError(at)
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(cursor)
 }

@@ -12,7 +12,7 @@ import (
 //
 //	{"key":"alice","policies":["burst","daily"],"cost":1}
 func (s *Server) hits(c *fiber.Ctx, r asked) error {
-	if len(c.Request().URI().QueryString()) > 0 {
+	if len(c.Request().URI().QueryString()) > 0 { // hardly ever: the others need no memory for it
 		if _, err := named(c); err != nil {
 			return err
 		}
